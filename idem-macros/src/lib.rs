@@ -1,0 +1,2 @@
+//! Placeholder.
+use proc_macro as _;
