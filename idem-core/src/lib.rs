@@ -1,1 +1,12 @@
-//! Placeholder.
+//! The idempotency protocol of idem: what a record is, what a store promises, and the engine that runs work once.
+//!
+//! This crate knows no SQL, no Redis, no web framework and no macro. Applications use the facade, `idem-sdk`; this crate
+//! is for those who write a store or an adapter.
+
+pub mod answer;
+pub mod fingerprint;
+pub mod key;
+pub mod operation;
+pub mod owner;
+pub mod record;
+pub mod store;
