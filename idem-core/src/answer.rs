@@ -120,7 +120,8 @@ impl Answer {
             1 => AnswerKind::Tombstone,
             _ => return Err(Undecodable("its kind is not one that this release knows")),
         };
-        let codec = Codec::from_id(codec).ok_or(Undecodable("its codec is not one that this release knows"))?;
+        let codec =
+            Codec::from_id(codec).ok_or(Undecodable("its codec is not one that this release knows"))?;
         Ok((kind, codec, self.0.slice(HEADER_LEN..)))
     }
 }

@@ -30,10 +30,7 @@ impl Key {
         if writer.leaves == 0 {
             return Err(KeyError::Blank);
         }
-        Ok(Self {
-            encoded: writer.encoded,
-            hint: writer.hint,
-        })
+        Ok(Self { encoded: writer.encoded, hint: writer.hint })
     }
 
     /// The first characters of the key, for people: at most 8, and never more than half of it.

@@ -4,9 +4,9 @@
 //! is for those who write a store or an adapter.
 
 pub mod answer;
-// pub mod fingerprint;
+pub mod fingerprint;
 pub mod key;
 pub mod operation;
 pub mod owner;
-// pub mod record;
-// pub mod store;
+pub mod record;
+pub mod store;
