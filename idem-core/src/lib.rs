@@ -8,5 +8,5 @@ pub mod fingerprint;
 pub mod key;
 pub mod operation;
 pub mod owner;
-pub mod record;
-pub mod store;
+// pub mod record;
+// pub mod store;
