@@ -4,9 +4,14 @@
 //! is for those who write a store or an adapter.
 
 pub mod answer;
+pub mod error;
 pub mod fingerprint;
 pub mod key;
 pub mod operation;
+pub mod outcome;
 pub mod owner;
-// pub mod record;
-// pub mod store;
+pub mod policy;
+pub mod record;
+pub mod store;
+#[allow(dead_code, unused_imports)]
+mod sync;

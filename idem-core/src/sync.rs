@@ -1,0 +1,78 @@
+//! The one door to locks, atomics, tasks and timers, so that a model scheduler can drive the real code.
+//!
+//! With `--cfg idem_shuttle` all of it comes from `shuttle`, whose scheduler then decides every interleaving; time
+//! there passes whenever a sleeper is scheduled.
+
+#[cfg(not(idem_shuttle))]
+mod real {
+    use std::future::Future;
+    use std::time::Duration;
+
+    pub(crate) use parking_lot::Mutex;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
+
+    /// Starts tasks on the runtime it was taken from, also from outside of it.
+    #[derive(Clone, Debug)]
+    pub(crate) struct Spawner(tokio::runtime::Handle);
+
+    impl Spawner {
+        /// The runtime that polls us now; `None` outside of any.
+        pub(crate) fn current() -> Option<Self> {
+            tokio::runtime::Handle::try_current().ok().map(Self)
+        }
+
+        pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+            self.0.spawn(task);
+        }
+    }
+
+    pub(crate) fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
+        tokio::time::sleep(duration)
+    }
+}
+
+#[cfg(idem_shuttle)]
+mod model {
+    use std::future::Future;
+    use std::time::Duration;
+
+    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
+
+    /// A mutex without poisoning, as the real one.
+    #[derive(Debug, Default)]
+    pub(crate) struct Mutex<T>(shuttle::sync::Mutex<T>);
+
+    impl<T> Mutex<T> {
+        pub(crate) fn new(value: T) -> Self {
+            Self(shuttle::sync::Mutex::new(value))
+        }
+
+        pub(crate) fn lock(&self) -> shuttle::sync::MutexGuard<'_, T> {
+            self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    pub(crate) struct Spawner(());
+
+    impl Spawner {
+        pub(crate) fn current() -> Option<Self> {
+            Some(Self(()))
+        }
+
+        pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+            shuttle::future::spawn(task);
+        }
+    }
+
+    pub(crate) async fn sleep(_: Duration) {
+        shuttle::future::yield_now().await;
+    }
+}
+
+#[cfg(idem_shuttle)]
+pub(crate) use model::*;
+#[cfg(not(idem_shuttle))]
+pub(crate) use real::*;
+pub(crate) use std::sync::atomic::Ordering;
+pub(crate) use tokio::time::Instant;
