@@ -6,6 +6,8 @@
 pub mod answer;
 pub mod error;
 pub mod fingerprint;
+#[cfg(feature = "http")]
+pub mod http;
 pub mod key;
 pub mod operation;
 pub mod outcome;
