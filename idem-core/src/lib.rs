@@ -4,11 +4,14 @@
 //! is for those who write a store or an adapter.
 
 pub mod answer;
+pub mod clock;
 pub mod error;
 pub mod fingerprint;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod key;
+#[cfg(feature = "memory")]
+pub mod memory;
 pub mod operation;
 pub mod outcome;
 pub mod owner;
