@@ -33,6 +33,11 @@ impl Key {
         Ok(Self { encoded: writer.encoded, hint: writer.hint })
     }
 
+    /// The key of a request that brought none: its fingerprint.
+    pub(crate) fn derived(digest: &crate::fingerprint::Digest) -> Result<Self, KeyError> {
+        Self::new(&("derived", digest.as_bytes()))
+    }
+
     /// The first characters of the key, for people: at most 8, and never more than half of it.
     pub fn hint(&self) -> &KeyHint {
         &self.hint

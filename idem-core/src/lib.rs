@@ -4,12 +4,20 @@
 //! is for those who write a store or an adapter.
 
 pub mod answer;
+mod background;
+pub mod call;
 pub mod clock;
+pub mod config;
+pub mod detach;
+pub mod engine;
 pub mod error;
 pub mod fingerprint;
+mod flight;
+pub mod global;
 #[cfg(feature = "http")]
 pub mod http;
 pub mod key;
+mod lease;
 #[cfg(feature = "memory")]
 pub mod memory;
 pub mod operation;
@@ -17,6 +25,10 @@ pub mod outcome;
 pub mod owner;
 pub mod policy;
 pub mod record;
+pub mod run;
 pub mod store;
-#[allow(dead_code, unused_imports)]
 mod sync;
+pub mod telemetry;
+mod tracker;
+mod value;
+mod within;

@@ -88,10 +88,10 @@ pub struct Policy {
 impl Default for Policy {
     fn default() -> Self {
         Self {
-            ttl: Duration::from_secs(24 * 60 * 60),
+            ttl: Duration::from_hours(24),
             lease: Duration::from_secs(30),
-            max_run: Duration::from_secs(15 * 60),
-            tombstone_ttl: Duration::from_secs(30 * 24 * 60 * 60),
+            max_run: Duration::from_mins(15),
+            tombstone_ttl: Duration::from_hours(30 * 24),
             in_flight: InFlight::default(),
             expired: Expired::default(),
             on_crash: OnCrash::default(),

@@ -45,6 +45,18 @@ impl RecordId {
         Self { digest: Sha256::digest(&identity).into(), operation: operation.clone(), hint: *key.hint() }
     }
 
+    /// The identity of a run without a record; belongs to no key.
+    pub(crate) fn unprotected(nonce: u64) -> Self {
+        let mut hasher = Sha256::new();
+        hasher.update(b"idem unprotected");
+        hasher.update(nonce.to_be_bytes());
+        Self {
+            digest: hasher.finalize().into(),
+            operation: Operation::from_static(""),
+            hint: KeyHint::default(),
+        }
+    }
+
     /// The primary key of the record: 32 bytes, evenly distributed.
     pub fn digest(&self) -> &[u8; 32] {
         &self.digest
@@ -75,8 +87,16 @@ impl RecordId {
         bytes.copy_from_slice(&digest[..16]);
         bytes[6] = 0x80 | (bytes[6] & 0x0f);
         bytes[8] = 0x80 | (bytes[8] & 0x3f);
-        let hex = |bytes: &[u8]| bytes.iter().map(|b| format!("{b:02x}")).collect::<String>();
-        [&bytes[..4], &bytes[4..6], &bytes[6..8], &bytes[8..10], &bytes[10..]].map(hex).join("-")
+        let mut text = String::with_capacity(36);
+        for (i, byte) in bytes.into_iter().enumerate() {
+            if matches!(i, 4 | 6 | 8 | 10) {
+                text.push('-');
+            }
+            text.extend(
+                [byte >> 4, byte & 0xf].map(|nibble| char::from(b"0123456789abcdef"[usize::from(nibble)])),
+            );
+        }
+        text
     }
 }
 

@@ -1,0 +1,213 @@
+//! Configuration of an engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::detach::Carry;
+use crate::engine::Idempotency;
+use crate::error::{Error, ErrorKind};
+use crate::fingerprint::Secrets;
+use crate::policy::{Expired, InFlight, Missing, OnCrash, OnDisconnect, OnStoreError, Policy};
+use crate::store::Store;
+
+/// What an engine was built with.
+#[derive(Debug, Clone)]
+pub struct Config {
+    pub(crate) policy: Policy,
+    pub(crate) store_timeout: Duration,
+    pub(crate) max_in_flight: Option<usize>,
+    pub(crate) max_request_bytes: usize,
+    pub(crate) max_response_bytes: usize,
+    pub(crate) replay_header: Arc<str>,
+    pub(crate) secrets: Secrets,
+    pub(crate) carry: Option<Carry>,
+}
+
+impl Config {
+    /// One mebibyte: the default limit of requests and of stored responses.
+    pub const DEFAULT_MAX_BYTES: usize = 1024 * 1024;
+
+    /// What calls start from.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// The longest body that is read and compared, in bytes; a longer one is refused (413).
+    pub fn max_request_bytes(&self) -> usize {
+        self.max_request_bytes
+    }
+
+    /// The longest answer that is kept, in bytes; of a longer one only a tombstone is.
+    pub fn max_response_bytes(&self) -> usize {
+        self.max_response_bytes
+    }
+
+    /// The response header that marks a replay.
+    pub fn replay_header(&self) -> &str {
+        &self.replay_header
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            store_timeout: Duration::from_secs(5),
+            max_in_flight: None,
+            max_request_bytes: Self::DEFAULT_MAX_BYTES,
+            max_response_bytes: Self::DEFAULT_MAX_BYTES,
+            replay_header: "idempotent-replayed".into(),
+            secrets: Secrets::none(),
+            carry: None,
+        }
+    }
+}
+
+/// Builds an [`Idempotency`] engine.
+#[derive(Debug)]
+#[must_use]
+pub struct Builder {
+    store: Arc<dyn Store>,
+    config: Config,
+}
+
+impl Builder {
+    pub(crate) fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, config: Config::default() }
+    }
+
+    /// Sets how long answers are replayed, from their completion. Default: 24 hours.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.config.policy.ttl = ttl;
+        self
+    }
+
+    /// Sets how long a claim holds unless it is renewed. Default: 30 seconds.
+    ///
+    /// It bounds how long a crash blocks a key; handlers may run longer, since claims are renewed.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.config.policy.lease = lease;
+        self
+    }
+
+    /// Sets how long a handler may run before it is aborted and its key freed. Default: 15 minutes.
+    pub fn max_run(mut self, max_run: Duration) -> Self {
+        self.config.policy.max_run = max_run;
+        self
+    }
+
+    /// Sets what a caller gets while another holds the key. Default: an error.
+    pub fn in_flight(mut self, in_flight: InFlight) -> Self {
+        self.config.policy.in_flight = in_flight;
+        self
+    }
+
+    /// Sets what happens to a key whose answer has expired. Default: it runs as new.
+    pub fn expired(mut self, expired: Expired) -> Self {
+        self.config.policy.expired = expired;
+        self
+    }
+
+    /// Sets how long an expired key is refused under [`Expired::Reject`]. Default: 30 days.
+    pub fn tombstone_ttl(mut self, tombstone_ttl: Duration) -> Self {
+        self.config.policy.tombstone_ttl = tombstone_ttl;
+        self
+    }
+
+    /// Sets what happens to work whose holder crashed or failed. Default: the next caller takes over.
+    pub fn on_crash(mut self, on_crash: OnCrash) -> Self {
+        self.config.policy.on_crash = on_crash;
+        self
+    }
+
+    /// Sets what a caller that goes away does to its handler. Default: it finishes.
+    pub fn on_disconnect(mut self, on_disconnect: OnDisconnect) -> Self {
+        self.config.policy.on_disconnect = on_disconnect;
+        self
+    }
+
+    /// Sets what happens if the store cannot be asked. Default: an error.
+    pub fn on_store_error(mut self, on_store_error: OnStoreError) -> Self {
+        self.config.policy.on_store_error = on_store_error;
+        self
+    }
+
+    /// Sets what happens to a call without a key. Default: an error.
+    pub fn missing(mut self, missing: Missing) -> Self {
+        self.config.policy.missing = missing;
+        self
+    }
+
+    /// Sets how long a step of the store may take. Default: 5 seconds.
+    ///
+    /// After that a claim is refused with 503, and a completion goes on in the background.
+    pub fn store_timeout(mut self, store_timeout: Duration) -> Self {
+        self.config.store_timeout = store_timeout;
+        self
+    }
+
+    /// Sets how many handlers may run at once; live keys still replay beyond it. Default: no limit.
+    pub fn max_in_flight(mut self, max_in_flight: usize) -> Self {
+        self.config.max_in_flight = Some(max_in_flight);
+        self
+    }
+
+    /// Sets the longest body that is read and compared, in bytes. Default: 1 MiB.
+    pub fn max_request_bytes(mut self, max_request_bytes: usize) -> Self {
+        self.config.max_request_bytes = max_request_bytes;
+        self
+    }
+
+    /// Sets the longest answer that is kept, in bytes; of a longer one only a tombstone is. Default: 1 MiB.
+    pub fn max_response_bytes(mut self, max_response_bytes: usize) -> Self {
+        self.config.max_response_bytes = max_response_bytes;
+        self
+    }
+
+    /// Sets the response header that marks a replay. Default: `idempotent-replayed`.
+    pub fn replay_header(mut self, name: impl AsRef<str>) -> Self {
+        self.config.replay_header = name.as_ref().to_ascii_lowercase().into();
+        self
+    }
+
+    /// Keys the fingerprints with a secret, so that a leaked table does not give away low-entropy payloads.
+    pub fn fingerprint_secrets(mut self, secrets: Secrets) -> Self {
+        self.config.secrets = secrets;
+        self
+    }
+
+    /// Carries the application's task-locals into handlers that go on without their caller.
+    pub fn carry(mut self, carry: Carry) -> Self {
+        self.config.carry = Some(carry);
+        self
+    }
+
+    /// Builds the engine.
+    ///
+    /// # Errors
+    ///
+    /// When a duration or limit is zero, which would protect nothing, or the replay header is no header name.
+    pub fn build(self) -> Result<Idempotency, Error> {
+        let fault = self.config.policy.fault().or_else(|| {
+            let name = &self.config.replay_header;
+            if self.config.store_timeout.is_zero() {
+                Some("a store_timeout of zero would never reach the store")
+            } else if self.config.max_in_flight == Some(0) {
+                Some("a max_in_flight of zero would run nothing")
+            } else if name.is_empty() || !name.bytes().all(is_token) {
+                Some("the replay header must be a header name (RFC 9110, token)")
+            } else {
+                None
+            }
+        });
+        match fault {
+            Some(fault) => Err(Error::new(ErrorKind::Misuse).with_detail(fault)),
+            None => Ok(Idempotency::with_config(self.store, self.config)),
+        }
+    }
+}
+
+/// Whether a byte may stand in a header name: RFC 9110, section 5.6.2.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}

@@ -1,0 +1,351 @@
+//! One call on its way: claim, run, complete or release, each fenced by the owner.
+
+use std::panic::{AssertUnwindSafe, resume_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::Either;
+
+use crate::answer::Answer;
+use crate::background;
+use crate::config::Config;
+use crate::detach::{Abandon, Detach};
+use crate::engine::Idempotency;
+use crate::error::{Error, ErrorKind};
+use crate::fingerprint::Comparison;
+use crate::lease::{Abort, Held};
+use crate::policy::{OnCrash, Policy, Verdict};
+use crate::record::{Record, RecordId, State};
+use crate::run::{RUN, Run};
+use crate::store::{Claim, Claimed, Fenced, Release, Retention, StoreError, StoreErrorKind};
+use crate::sync::{AtomicBool, Instant, Ordering, sleep};
+use crate::tracker::Active;
+use crate::within::within;
+
+/// One call on its way; shared by the caller's future, the run and what goes on in the background.
+pub(crate) struct Flight {
+    engine: Idempotency,
+    id: RecordId,
+    claim: Claim,
+    policy: Policy,
+    /// Whether the caller has gone away.
+    abandoned: AtomicBool,
+}
+
+/// A granted claim.
+pub(crate) struct Grant {
+    attempt: u32,
+    /// Before the claim was sent.
+    since: Instant,
+    active: Active,
+}
+
+/// The answer to a claim, as the call sees it.
+pub(crate) enum Boarding {
+    Granted(Grant),
+    Refused(Claimed),
+}
+
+/// How a run ended.
+pub(crate) enum End<R> {
+    /// It ended, and what its verdict says of the record is done or on its way.
+    Fresh(R),
+    /// It ended, but the record was not its own any more. What failed is still the caller's to know.
+    Fenced { failed: Option<R> },
+    /// It was aborted.
+    Aborted(Abort),
+}
+
+impl Abandon for Arc<Flight> {
+    fn abandon(&self) {
+        self.abandoned.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Flight {
+    pub(crate) fn new(engine: Idempotency, id: RecordId, claim: Claim, policy: Policy) -> Arc<Self> {
+        Arc::new(Self { engine, id, claim, policy, abandoned: AtomicBool::new(false) })
+    }
+
+    pub(crate) fn id(&self) -> &RecordId {
+        &self.id
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        self.engine.config()
+    }
+
+    pub(crate) fn engine(&self) -> &Idempotency {
+        &self.engine
+    }
+
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::SeqCst)
+    }
+
+    fn store_timeout(&self) -> Duration {
+        self.engine.0.config.store_timeout
+    }
+
+    /// Claims the record, or tells why it cannot be had.
+    ///
+    /// A claim of unknown fate is cleared in the background.
+    pub(crate) async fn claim(self: &Arc<Self>) -> Result<Boarding, Error> {
+        let shared = &self.engine.0;
+        let Some(active) = shared.tracker.enter(shared.config.max_in_flight) else {
+            return self.look().await;
+        };
+        match self.ask().await {
+            Ok((Claimed::Granted { attempt }, since)) => {
+                Ok(Boarding::Granted(Grant { attempt, since, active }))
+            }
+            Ok((refused, _)) => Ok(Boarding::Refused(refused)),
+            Err(error) => {
+                if matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut) {
+                    background::clear(self.clone());
+                }
+                Err(Error::from_store(error).at(&self.id))
+            }
+        }
+    }
+
+    /// Asks for the claim, and asks again where the connection broke: the owner makes that safe.
+    async fn ask(&self) -> Result<(Claimed, Instant), StoreError> {
+        const TRIES: u32 = 3;
+        let begun = Instant::now();
+        let mut since = begun;
+        let mut tries = 1;
+        loop {
+            let left = self.store_timeout().saturating_sub(since - begun);
+            match within(left, self.engine.0.store.claim(&self.id, &self.claim)).await {
+                Ok(claimed) => return Ok((claimed, since)),
+                Err(error) if error.kind() == StoreErrorKind::Unavailable && tries < TRIES => {
+                    sleep(Duration::from_millis(10) * tries).await;
+                    tries += 1;
+                    since = Instant::now();
+                    if since - begun >= self.store_timeout() {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Answers a live key while there is no room for a new one.
+    async fn look(&self) -> Result<Boarding, Error> {
+        let step = self.engine.0.store.look_up(&self.id);
+        let record = within(self.store_timeout(), step).await;
+        match record.map_err(|error| Error::from_store(error).at(&self.id))? {
+            Some(record) => self.judge(record),
+            None => None,
+        }
+        .map(Boarding::Refused)
+        .ok_or_else(|| Error::new(ErrorKind::Overloaded).at(&self.id))
+    }
+
+    /// What a claim would be told of this record, if it were not granted; the order is the contract's.
+    fn judge(&self, record: Record) -> Option<Claimed> {
+        if record.state == State::Expired {
+            return Some(Claimed::Expired);
+        }
+        match self.claim.fingerprints.compare(&record.fingerprint) {
+            Comparison::Same => {}
+            Comparison::Different => return Some(Claimed::Mismatch),
+            Comparison::Incomparable => return Some(Claimed::Incomparable),
+        }
+        match (record.state, record.answer) {
+            (State::Completed, Some(answer)) => {
+                Some(Claimed::Completed { answer, expires_in: record.expires_in.unwrap_or_default() })
+            }
+            (State::InFlight, _) => {
+                Some(Claimed::InFlight { lease_left: record.lease_left.unwrap_or_default() })
+            }
+            (State::Unknown, _) => Some(Claimed::Unknown),
+            _ => None,
+        }
+    }
+
+    /// Gives back a claim under which nothing ran.
+    ///
+    /// What an earlier attempt bound stays bound.
+    pub(crate) async fn undo(self: &Arc<Self>, grant: Grant) {
+        let how = self.undoing(grant.attempt);
+        let _ = self.release(how, grant.active).await;
+    }
+
+    /// How to give back a claim of this attempt under which nothing ran.
+    pub(crate) fn undoing(&self, attempt: u32) -> Release {
+        if attempt == 1 { Release::Forget } else { Release::KeepBinding(self.policy.ttl) }
+    }
+
+    /// What a failure does to the record.
+    pub(crate) fn failing(&self) -> Release {
+        match self.policy.on_crash {
+            OnCrash::Retry => Release::KeepBinding(self.policy.ttl),
+            OnCrash::Reject => Release::Unknown,
+        }
+    }
+
+    /// Runs the work under the lease, and does with the record what the verdict says.
+    ///
+    /// A panic of the work frees the key, then goes on to the caller. With `inline` only the end is safe from a
+    /// caller that goes away; otherwise all of this already is.
+    pub(crate) async fn run<R, F, Fut>(self: &Arc<Self>, grant: Grant, work: F, inline: bool) -> End<R>
+    where
+        F: FnOnce(Run) -> Fut,
+        Fut: Future<Output = (R, Verdict)>,
+    {
+        let Grant { attempt, since, active } = grant;
+        let run = Run::new(self.clone(), attempt);
+        let held = Held {
+            id: self.id.clone(),
+            owner: self.claim.owner,
+            lease: self.claim.lease,
+            since,
+            until: later(since, self.policy.max_run),
+        };
+        let work = RUN.scope(run.clone(), async move { work(run).await });
+        let guarded = self.engine.0.leases.guard(held, AssertUnwindSafe(work).catch_unwind()).await;
+        // The ticket keeps the lease renewed until the end is written.
+        let (end, ticket, verdict) = match guarded {
+            Ok((Ok((result, verdict)), ticket)) => (Ok(result), ticket, verdict),
+            Ok((Err(panic), ticket)) => (Err(Some(panic)), ticket, Verdict::Fail),
+            Err(Abort::Lost) => return End::Aborted(Abort::Lost),
+            Err(Abort::Over) => (Err(None), None, Verdict::Fail),
+        };
+        let failed = !matches!(verdict, Verdict::Complete(_));
+        let this = self.clone();
+        let conclude = async move { this.conclude(verdict, attempt, active).await };
+        let fenced = if inline {
+            let carry = self.engine.0.config.carry.as_ref();
+            Either::Left(Detach::new(self.clone(), carry, conclude))
+        } else {
+            Either::Right(conclude)
+        }
+        .await;
+        drop(ticket);
+        match (end, fenced) {
+            (Ok(result), Fenced::Held) => End::Fresh(result),
+            (Ok(result), Fenced::Lost) => End::Fenced { failed: failed.then_some(result) },
+            (Err(Some(panic)), _) => resume_unwind(panic),
+            (Err(None), _) => End::Aborted(Abort::Over),
+        }
+    }
+
+    async fn conclude(self: Arc<Self>, verdict: Verdict, attempt: u32, active: Active) -> Fenced {
+        let how = match verdict {
+            Verdict::Complete(answer) => return self.complete(answer, active).await,
+            Verdict::Fail => self.failing(),
+            Verdict::Retryable => Release::KeepBinding(self.policy.ttl),
+            Verdict::Forget => self.undoing(attempt),
+        };
+        self.release(how, active).await
+    }
+
+    pub(crate) fn retention(&self) -> Retention {
+        use crate::policy::Expired;
+        Retention {
+            ttl: self.policy.ttl,
+            tombstone_ttl: (self.policy.expired == Expired::Reject).then_some(self.policy.tombstone_ttl),
+        }
+    }
+
+    /// Stores the answer; if the store cannot say, goes on in the background and counts as held.
+    async fn complete(self: &Arc<Self>, answer: Answer, active: Active) -> Fenced {
+        match self.try_complete(&answer).await {
+            Ok(fenced) => fenced,
+            Err(error) => {
+                tracing::warn!(record = %self.id, %error, "the answer could not be stored yet; trying on");
+                background::complete(self.clone(), answer, error, active);
+                Fenced::Held
+            }
+        }
+    }
+
+    pub(crate) async fn try_complete(&self, answer: &Answer) -> Result<Fenced, StoreError> {
+        let shared = &self.engine.0;
+        let step = shared.store.complete(&self.id, self.claim.owner, answer, self.retention());
+        within(self.store_timeout(), step).await
+    }
+
+    /// Releases the claim; if the store cannot say, goes on in the background and counts as held.
+    async fn release(self: &Arc<Self>, how: Release, active: Active) -> Fenced {
+        match self.try_release(how).await {
+            Ok(fenced) => fenced,
+            Err(error) => {
+                tracing::warn!(record = %self.id, %error, "the claim could not be released yet; trying on");
+                background::release(self.clone(), how, active);
+                Fenced::Held
+            }
+        }
+    }
+
+    pub(crate) async fn try_release(&self, how: Release) -> Result<Fenced, StoreError> {
+        let step = self.engine.0.store.release(&self.id, self.claim.owner, how);
+        within(self.store_timeout(), step).await
+    }
+
+    pub(crate) async fn try_look_up(&self) -> Result<Option<Record>, StoreError> {
+        within(self.store_timeout(), self.engine.0.store.look_up(&self.id)).await
+    }
+
+    pub(crate) async fn changed(&self, at_most: Duration) {
+        self.engine.0.store.changed(&self.id, at_most).await;
+    }
+
+    /// How long the claim was asked to hold.
+    pub(crate) fn lease(&self) -> Duration {
+        self.claim.lease
+    }
+
+    /// Counts as under way, whatever the limit: what is begun must be ended.
+    pub(crate) fn enter(&self) -> Option<Active> {
+        self.engine.0.tracker.enter(None)
+    }
+
+    /// What the record says to a holder that lost it.
+    pub(crate) async fn verdict_of_record(&self) -> Result<Answer, Error> {
+        let lost = |error: Error| error.at(&self.id);
+        match self.try_look_up().await {
+            Err(error) => Err(lost(Error::new(ErrorKind::LeaseLost).with_source(error))),
+            Ok(None) => Err(lost(Error::new(ErrorKind::LeaseLost))),
+            Ok(Some(record)) => match self.judge(record) {
+                Some(Claimed::Completed { answer, .. }) => Ok(answer),
+                Some(Claimed::InFlight { lease_left }) => {
+                    let error = Error::new(ErrorKind::InFlight);
+                    Err(lost(error).in_state(State::InFlight, Some(lease_left)))
+                }
+                Some(Claimed::Unknown) => Err(lost(Error::new(ErrorKind::OutcomeUnknown))),
+                _ => Err(lost(Error::new(ErrorKind::LeaseLost))),
+            },
+        }
+    }
+
+    /// The error for a claim that was refused for good.
+    pub(crate) fn refusal(&self, claimed: &Claimed) -> Error {
+        let error = match claimed {
+            Claimed::InFlight { lease_left } => {
+                Error::new(ErrorKind::InFlight).in_state(State::InFlight, Some(*lease_left))
+            }
+            Claimed::Mismatch => Error::new(ErrorKind::Mismatch),
+            Claimed::Expired => Error::new(ErrorKind::KeyExpired).in_state(State::Expired, None),
+            Claimed::Unknown => Error::new(ErrorKind::OutcomeUnknown).in_state(State::Unknown, None),
+            Claimed::Incomparable => Error::new(ErrorKind::Undecodable)
+                .with_detail("its fingerprint is of a version or secret that this release does not have"),
+            Claimed::Granted { .. } | Claimed::Completed { .. } => Error::new(ErrorKind::Misuse),
+        };
+        error.at(&self.id)
+    }
+}
+
+/// An instant so much later; the far future if the clock cannot tell.
+fn later(since: Instant, duration: Duration) -> Instant {
+    const FAR: Duration = Duration::from_hours(24 * 365 * 30);
+    since + duration.min(FAR)
+}

@@ -1,0 +1,359 @@
+//! Lease renewal: one task an engine, nothing at all for handlers that end within a third of their lease.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use futures_util::stream::{FuturesUnordered, Stream};
+use pin_project_lite::pin_project;
+use tokio::sync::Notify;
+
+use crate::owner::Owner;
+use crate::record::RecordId;
+use crate::store::{Fenced, Store, StoreError};
+use crate::sync::{AtomicBool, AtomicU8, Instant, Mutex, Ordering, Spawner, sleep};
+use crate::within::within;
+
+/// The leases of one engine that may have to be renewed.
+pub(crate) struct Leases {
+    store: Arc<dyn Store>,
+    store_timeout: Duration,
+    slots: Mutex<Slots>,
+    /// Tells the renewer of a lease that is due before it meant to wake.
+    sooner: Arc<Notify>,
+    /// Whether there is a renewer; changed under the lock of `slots`, read without it.
+    renewer: AtomicBool,
+}
+
+#[derive(Default)]
+struct Slots {
+    entries: HashMap<u64, Entry>,
+    next: u64,
+    /// When the renewer wakes; `None` if there is none.
+    wakes_at: Option<Instant>,
+}
+
+struct Entry {
+    held: Held,
+    signal: Arc<Signal>,
+    /// When to send the next renewal.
+    due: Instant,
+    /// Whether one is under way.
+    renewing: bool,
+}
+
+/// What a holder knows of its lease.
+#[derive(Debug, Clone)]
+pub(crate) struct Held {
+    pub(crate) id: RecordId,
+    pub(crate) owner: Owner,
+    pub(crate) lease: Duration,
+    /// Before the claim or the last good renewal was sent: the lease cannot have begun earlier.
+    pub(crate) since: Instant,
+    /// When the run is aborted.
+    pub(crate) until: Instant,
+}
+
+/// Why a run was aborted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Abort {
+    /// The lease was found lost, or may be over by our own clock.
+    Lost,
+    /// It ran longer than it may.
+    Over,
+}
+
+const RUNNING: u8 = 0;
+const LOST: u8 = 1;
+const OVER: u8 = 2;
+
+/// Tells the run what became of its lease.
+#[derive(Default)]
+struct Signal {
+    state: AtomicU8,
+    waker: Mutex<Option<Waker>>,
+}
+
+impl Signal {
+    fn abort(&self) -> Option<Abort> {
+        match self.state.load(Ordering::Acquire) {
+            RUNNING => None,
+            OVER => Some(Abort::Over),
+            _ => Some(Abort::Lost),
+        }
+    }
+
+    fn raise(&self, state: u8) {
+        self.state.store(state, Ordering::Release);
+        self.wake();
+    }
+
+    fn wake(&self) {
+        if let Some(waker) = self.waker.lock().take() {
+            waker.wake();
+        }
+    }
+
+    fn wake_with(&self, waker: &Waker) {
+        let mut slot = self.waker.lock();
+        if !slot.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            *slot = Some(waker.clone());
+        }
+    }
+}
+
+impl Leases {
+    pub(crate) fn new(store: Arc<dyn Store>, store_timeout: Duration) -> Arc<Self> {
+        Arc::new(Self {
+            store,
+            store_timeout,
+            slots: Mutex::new(Slots::default()),
+            sooner: Arc::default(),
+            renewer: AtomicBool::new(false),
+        })
+    }
+
+    /// Runs `work` under a lease that is renewed while the work is pending.
+    ///
+    /// The ticket that comes back keeps the lease renewed until it is dropped.
+    pub(crate) fn guard<F: Future>(self: &Arc<Self>, held: Held, work: F) -> Guarded<F> {
+        Guarded { work: Some(work), leases: self.clone(), held: Some(held), ticket: None }
+    }
+
+    fn register(self: &Arc<Self>, held: Held, waker: &Waker) -> Ticket {
+        let signal = Arc::new(Signal::default());
+        signal.wake_with(waker);
+        let due = held.since + held.lease / 3;
+        let first = due.min(held.until);
+        let mut slots = self.slots.lock();
+        let key = slots.next;
+        slots.next += 1;
+        slots.entries.insert(key, Entry { held, signal: signal.clone(), due, renewing: false });
+        if slots.wakes_at.is_some_and(|at| first < at) {
+            self.sooner.notify_one();
+        }
+        drop(slots);
+        self.ensure_renewer();
+        Ticket { leases: self.clone(), key, signal }
+    }
+
+    /// Starts the renewer unless it runs. It may have died with another runtime than ours.
+    fn ensure_renewer(self: &Arc<Self>) {
+        if self.renewer.load(Ordering::Acquire) {
+            return;
+        }
+        let mut slots = self.slots.lock();
+        if self.renewer.load(Ordering::Acquire) {
+            return;
+        }
+        let Some(spawner) = Spawner::current() else {
+            drop(slots);
+            tracing::warn!("no Tokio runtime here: leases are not renewed, long runs lose theirs");
+            return;
+        };
+        self.renewer.store(true, Ordering::Release);
+        slots.wakes_at = Some(Instant::now());
+        drop(slots);
+        spawner.spawn(renew(Arc::downgrade(self), Alive(Arc::downgrade(self))));
+    }
+
+    /// Raises what is over, and takes out what has to be renewed now.
+    ///
+    /// `None` if there is nothing left to look after.
+    fn turn(&self) -> Option<(Vec<(u64, Held)>, Instant)> {
+        let now = Instant::now();
+        let mut raised = Vec::new();
+        let mut renewals = Vec::new();
+        let mut slots = self.slots.lock();
+        slots.entries.retain(|key, entry| {
+            let verdict = if now >= entry.held.until {
+                Some(OVER)
+            } else if now >= entry.held.since + entry.held.lease {
+                Some(LOST)
+            } else {
+                None
+            };
+            if let Some(verdict) = verdict {
+                raised.push((entry.signal.clone(), verdict));
+                return false;
+            }
+            if now >= entry.due && !entry.renewing {
+                entry.renewing = true;
+                renewals.push((*key, entry.held.clone()));
+            }
+            true
+        });
+        let next = slots.entries.values().map(|entry| {
+            let over = entry.held.until.min(entry.held.since + entry.held.lease);
+            if entry.renewing { over } else { over.min(entry.due) }
+        });
+        let next = next.min();
+        self.renewer.store(next.is_some(), Ordering::Release);
+        slots.wakes_at = next;
+        drop(slots);
+        for (signal, verdict) in raised {
+            signal.raise(verdict);
+        }
+        next.map(|next| (renewals, next))
+    }
+
+    async fn renew(self: Arc<Self>, key: u64, held: Held) {
+        let sent = Instant::now();
+        let left = (held.since + held.lease).saturating_duration_since(sent);
+        let step = self.store.renew(&held.id, held.owner, held.lease);
+        let result = within(left.min(self.store_timeout), step).await;
+        self.renewed(key, sent, &result);
+    }
+
+    fn renewed(&self, key: u64, sent: Instant, result: &Result<Fenced, StoreError>) {
+        let mut slots = self.slots.lock();
+        // The run may have ended meanwhile.
+        let Some(entry) = slots.entries.get_mut(&key) else { return };
+        entry.renewing = false;
+        match result {
+            Ok(Fenced::Held) => {
+                entry.held.since = sent;
+                entry.due = sent + entry.held.lease / 3;
+            }
+            Ok(Fenced::Lost) => {
+                let entry = slots.entries.remove(&key);
+                drop(slots);
+                if let Some(entry) = entry {
+                    tracing::warn!(record = %entry.held.id, "the lease was lost; the run is aborted");
+                    entry.signal.raise(LOST);
+                }
+            }
+            Err(error) => {
+                let pause = (entry.held.lease / 12).min(Duration::from_millis(500));
+                entry.due = Instant::now() + pause.max(Duration::from_millis(1));
+                tracing::warn!(record = %entry.held.id, %error, "the lease could not be renewed; trying on");
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for Leases {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Leases").finish_non_exhaustive()
+    }
+}
+
+/// Looks after the leases until there are none; ends then, and is started anew when there are.
+async fn renew(leases: Weak<Leases>, alive: Alive) {
+    let mut under_way = FuturesUnordered::new();
+    loop {
+        let Some(strong) = leases.upgrade() else { return };
+        let Some((renewals, next)) = strong.turn() else {
+            // `turn` has said under the lock that there is no renewer any more.
+            alive.disarm();
+            return;
+        };
+        for (key, held) in renewals {
+            under_way.push(strong.clone().renew(key, held));
+        }
+        let pause = next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let mut timer = Box::pin(sleep(pause));
+        let sooner = strong.sooner.clone();
+        // An engine that is dropped must not be kept by a renewer that sleeps.
+        drop(strong);
+        let mut sooner = Box::pin(sooner.notified());
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(Some(())) = Pin::new(&mut under_way).poll_next(cx) {
+                return Poll::Ready(());
+            }
+            if timer.as_mut().poll(cx).is_ready() || sooner.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(());
+            }
+            Poll::Pending
+        })
+        .await;
+    }
+}
+
+/// Notices that the renewer's runtime was shut down, and wakes the runs of others so that they start a new one.
+struct Alive(Weak<Leases>);
+
+impl Alive {
+    fn disarm(mut self) {
+        self.0 = Weak::new();
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        if let Some(leases) = self.0.upgrade() {
+            let mut slots = leases.slots.lock();
+            leases.renewer.store(false, Ordering::Release);
+            slots.wakes_at = None;
+            let signals: Vec<_> = slots
+                .entries
+                .values_mut()
+                .map(|entry| {
+                    entry.renewing = false;
+                    entry.signal.clone()
+                })
+                .collect();
+            drop(slots);
+            for signal in signals {
+                signal.wake();
+            }
+        }
+    }
+}
+
+/// A lease that is looked after until this is dropped.
+pub(crate) struct Ticket {
+    leases: Arc<Leases>,
+    key: u64,
+    signal: Arc<Signal>,
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.leases.slots.lock().entries.remove(&self.key);
+    }
+}
+
+pin_project! {
+    /// Work under a lease; see [`Leases::guard`].
+    pub(crate) struct Guarded<F> {
+        #[pin]
+        work: Option<F>,
+        leases: Arc<Leases>,
+        held: Option<Held>,
+        ticket: Option<Ticket>,
+    }
+}
+
+impl<F: Future> Future for Guarded<F> {
+    type Output = Result<(F::Output, Option<Ticket>), Abort>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        if let Some(abort) = this.ticket.as_ref().and_then(|ticket| ticket.signal.abort()) {
+            this.work.set(None);
+            return Poll::Ready(Err(abort));
+        }
+        let work = this.work.as_mut().as_pin_mut().expect("`Guarded` polled after it was ready");
+        if let Poll::Ready(output) = work.poll(cx) {
+            return Poll::Ready(Ok((output, this.ticket.take())));
+        }
+        match (&this.ticket, this.held.take()) {
+            (None, Some(held)) => *this.ticket = Some(this.leases.register(held, cx.waker())),
+            (Some(ticket), _) => {
+                ticket.signal.wake_with(cx.waker());
+                this.leases.ensure_renewer();
+            }
+            (None, None) => {}
+        }
+        // It may have been raised between the look above and the waker's being kept.
+        if let Some(abort) = this.ticket.as_ref().and_then(|ticket| ticket.signal.abort()) {
+            this.work.set(None);
+            return Poll::Ready(Err(abort));
+        }
+        Poll::Pending
+    }
+}

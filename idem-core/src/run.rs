@@ -1,0 +1,121 @@
+//! The context of a run, as its handler sees it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::flight::Flight;
+use crate::owner::Owner;
+use crate::policy::Mark;
+use crate::record::RecordId;
+use crate::sync::{AtomicU8, AtomicU64, Ordering};
+
+tokio::task_local! {
+    pub(crate) static RUN: Run;
+}
+
+/// The context of the run that the calling task is in; `None` outside of any.
+///
+/// Also there when the handler goes on without its caller, but not in tasks that the handler spawns itself: clone it
+/// into those.
+pub fn current() -> Option<Run> {
+    RUN.try_with(Clone::clone).ok()
+}
+
+/// What a handler can know of its run, and say about its outcome.
+#[derive(Clone)]
+pub struct Run(pub(crate) Arc<Context>);
+
+pub(crate) struct Context {
+    /// `None` if it runs without a record.
+    flight: Option<Arc<Flight>>,
+    attempt: u32,
+    mark: AtomicU8,
+    /// Tells the derived keys of one unprotected run from those of another.
+    unprotected: AtomicU64,
+}
+
+const UNMARKED: u8 = 0;
+const FINAL: u8 = 1;
+const RETRYABLE: u8 = 2;
+const TOMBSTONE: u8 = 3;
+
+impl Run {
+    pub(crate) fn new(flight: Arc<Flight>, attempt: u32) -> Self {
+        Self::with(Some(flight), attempt)
+    }
+
+    /// A run without a record.
+    pub(crate) fn unprotected() -> Self {
+        let run = Self::with(None, 1);
+        let bytes = *Owner::random().as_bytes();
+        run.0.unprotected.store(u64::from_be_bytes(std::array::from_fn(|i| bytes[i])), Ordering::Relaxed);
+        run
+    }
+
+    fn with(flight: Option<Arc<Flight>>, attempt: u32) -> Self {
+        Self(Arc::new(Context {
+            flight,
+            attempt,
+            mark: AtomicU8::new(UNMARKED),
+            unprotected: AtomicU64::new(0),
+        }))
+    }
+
+    /// How many times the work was begun: 1 for the first run, one more for each take-over or retry.
+    pub fn attempt(&self) -> u32 {
+        self.0.attempt
+    }
+
+    /// Whether a record protects this run; not so if the policy let it run without a key or a store.
+    pub fn is_protected(&self) -> bool {
+        self.0.flight.is_some()
+    }
+
+    /// A key for a system that this work calls, for example a payment provider, or for a unique column of your own.
+    ///
+    /// Stable for this identity over all attempts, different for every label, and in the form of a UUID; see
+    /// [`RecordId::derive`]. Without a record it is different for every run.
+    pub fn derive(&self, label: &str) -> String {
+        if let Some(flight) = &self.0.flight {
+            return flight.id().derive(label);
+        }
+        RecordId::unprotected(self.0.unprotected.load(Ordering::Relaxed)).derive(label)
+    }
+
+    /// Says of the outcome that it is final, retryable, or final but not to be kept; obeyed whatever the status.
+    ///
+    /// The last mark counts.
+    pub fn mark(&self, mark: Mark) {
+        let mark = match mark {
+            Mark::Final => FINAL,
+            Mark::Retryable => RETRYABLE,
+            Mark::Tombstone => TOMBSTONE,
+        };
+        self.0.mark.store(mark, Ordering::Release);
+    }
+
+    /// What was said of the outcome.
+    pub fn marked(&self) -> Option<Mark> {
+        match self.0.mark.load(Ordering::Acquire) {
+            FINAL => Some(Mark::Final),
+            RETRYABLE => Some(Mark::Retryable),
+            TOMBSTONE => Some(Mark::Tombstone),
+            _ => None,
+        }
+    }
+
+    /// The longest answer that is kept, in bytes; `None` without a record.
+    pub(crate) fn max_response_bytes(&self) -> Option<usize> {
+        self.0.flight.as_ref().map(|flight| flight.config().max_response_bytes())
+    }
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run")
+            .field("record", &self.0.flight.as_ref().map(|flight| flight.id()))
+            .field("attempt", &self.0.attempt)
+            .field("mark", &self.marked())
+            .finish()
+    }
+}

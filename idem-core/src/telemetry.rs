@@ -1,0 +1,65 @@
+//! What operators see: one span a call, and counters by outcome.
+//!
+//! - span `idempotent` (level info): `operation`, `key_hint`, `outcome`.
+//! - counter `idem_calls_total` (feature `metrics`): `operation`, `outcome`.
+//!
+//! Outcomes: `fresh`, `replayed`, `unprotected`, or the [code](crate::error::ErrorKind::code) of the error. Full keys
+//! and payloads appear nowhere.
+
+use tracing::{Instrument as _, Span};
+
+use crate::error::Error;
+use crate::flight::Flight;
+use crate::operation::Operation;
+use crate::outcome::Outcome;
+
+/// Watches one call.
+pub(crate) struct Watch {
+    span: Span,
+    #[cfg(feature = "metrics")]
+    operation: Operation,
+}
+
+impl Watch {
+    pub(crate) fn new(operation: &Operation) -> Self {
+        let span = tracing::info_span!(
+            "idempotent",
+            %operation,
+            key_hint = tracing::field::Empty,
+            outcome = tracing::field::Empty
+        );
+        Self {
+            span,
+            #[cfg(feature = "metrics")]
+            operation: operation.clone(),
+        }
+    }
+
+    /// Notes which record it is about.
+    pub(crate) fn record(&self, flight: &Flight) {
+        self.span.record("key_hint", flight.id().hint().as_str());
+    }
+
+    /// Runs the call within the span, and notes its outcome.
+    pub(crate) async fn over<R>(
+        &self,
+        call: impl Future<Output = Result<Outcome<R>, Error>>,
+    ) -> Result<Outcome<R>, Error> {
+        let result = call.instrument(self.span.clone()).await;
+        let outcome = match &result {
+            Ok(Outcome::Fresh(_)) => "fresh",
+            Ok(Outcome::Replayed(_)) => "replayed",
+            Ok(Outcome::Unprotected(_)) => "unprotected",
+            Err(error) => error.code(),
+        };
+        self.span.record("outcome", outcome);
+        #[cfg(feature = "metrics")]
+        metrics::counter!(
+            "idem_calls_total",
+            "operation" => self.operation.as_str().to_owned(),
+            "outcome" => outcome
+        )
+        .increment(1);
+        result
+    }
+}
