@@ -2,6 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
+use super::error::Reason;
 use super::{Digest, VERSION};
 
 /// Output that no open object can still reorder is hashed and dropped from here on.
@@ -41,6 +42,8 @@ pub(super) struct Canonical {
     scratch: Vec<u8>,
     /// How many callers hold positions into `out`.
     pins: usize,
+    /// Why writing failed, for those who must not go on.
+    pub(super) broken: Option<Reason>,
     sha: Sha256,
 }
 
@@ -89,6 +92,7 @@ impl Canonical {
             entries: Vec::new(),
             scratch: Vec::new(),
             pins: 0,
+            broken: None,
             sha: hash_of_kind(kind),
         }
     }

@@ -1,14 +1,17 @@
 //! Reads typed values through `Serialize` and hashes what they hold.
 
+mod compound;
+
 use std::any::type_name;
 use std::fmt::{self, Write as _};
 
 use serde::ser::{self, Serialize};
 
-use super::canonical::{Canonical, Object};
+use super::canonical::Canonical;
 use super::error::Reason;
-use super::json::{MAX_DEPTH, write_document};
+use super::json::MAX_DEPTH;
 use super::{Digest, FingerprintError, number};
+use compound::{Items, Members, Struct, json_number, json_text};
 
 /// The names under which `serde_json` passes what serde's data model has no word for.
 const JSON_NUMBER: &str = "$serde_json::private::Number";
@@ -28,6 +31,23 @@ pub fn of_value<T: Serialize + ?Sized>(value: &T) -> Result<Digest, FingerprintE
         Ok(()) => Ok(canonical.finish()),
         Err(Failure(reason)) => Err(FingerprintError::new(type_name::<T>(), reason)),
     }
+}
+
+/// Writes a value inside another.
+///
+/// After an error the buffer is in no order, and a `Serialize` implementation could go on regardless. It gets no
+/// further: the error stays.
+fn write<T: Serialize + ?Sized>(to: &mut Canonical, depth: usize, value: &T) -> Written {
+    intact(to)?;
+    let written = value.serialize(Serializer { to, depth });
+    if let Err(Failure(reason)) = written {
+        to.broken = Some(reason);
+    }
+    written
+}
+
+fn intact(to: &Canonical) -> Written {
+    to.broken.map_or(Ok(()), |reason| Err(Failure(reason)))
 }
 
 /// Why serialising stopped; what a `Serialize` implementation says about it may quote the value and is dropped.
@@ -55,25 +75,13 @@ struct Serializer<'a> {
     depth: usize,
 }
 
-impl<'a> Serializer<'a> {
+impl Serializer<'_> {
     /// One level further down.
     fn deeper(self) -> Result<Self, Failure> {
         if self.depth == MAX_DEPTH {
             return Err(Failure(Reason::TooDeep));
         }
         Ok(Self { to: self.to, depth: self.depth + 1 })
-    }
-
-    fn items(self) -> Result<Items<'a>, Failure> {
-        let Self { to, depth } = self.deeper()?;
-        to.tag(b'[');
-        Ok(Items { to, depth })
-    }
-
-    fn members(self, none_is_absent: bool) -> Result<Members<'a>, Failure> {
-        let Self { to, depth } = self.deeper()?;
-        let object = to.begin_object();
-        Ok(Members { to, depth, object, none_is_absent })
     }
 }
 
@@ -174,7 +182,7 @@ impl<'a> ser::Serializer for Serializer<'a> {
         let Self { to, depth } = self.deeper()?;
         to.pin();
         let start = to.position();
-        value.serialize(Serializer { to, depth })?;
+        write(to, depth, value)?;
         // Some is its content, except that `Some(None)` must not become `None`.
         if let Some(b'o' | b'S') = to.written_since(start).first() {
             to.insert(start, b'S');
@@ -198,7 +206,8 @@ impl<'a> ser::Serializer for Serializer<'a> {
     }
 
     fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Written {
-        value.serialize(self.deeper()?)
+        let Self { to, depth } = self.deeper()?;
+        write(to, depth, value)
     }
 
     fn serialize_newtype_variant<T: Serialize + ?Sized>(
@@ -208,20 +217,21 @@ impl<'a> ser::Serializer for Serializer<'a> {
         variant: &'static str,
         value: &T,
     ) -> Written {
-        self.to.bytes(b'V', variant.as_bytes());
-        value.serialize(self.deeper()?)
+        let Self { to, depth } = self.deeper()?;
+        to.bytes(b'V', variant.as_bytes());
+        write(to, depth, value)
     }
 
     fn serialize_seq(self, _: Option<usize>) -> Result<Items<'a>, Failure> {
-        self.items()
+        Items::open(self)
     }
 
     fn serialize_tuple(self, _: usize) -> Result<Items<'a>, Failure> {
-        self.items()
+        Items::open(self)
     }
 
     fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Items<'a>, Failure> {
-        self.items()
+        Items::open(self)
     }
 
     fn serialize_tuple_variant(
@@ -232,19 +242,19 @@ impl<'a> ser::Serializer for Serializer<'a> {
         _: usize,
     ) -> Result<Items<'a>, Failure> {
         self.to.bytes(b'V', variant.as_bytes());
-        self.items()
+        Items::open(self)
     }
 
     fn serialize_map(self, len: Option<usize>) -> Result<Members<'a>, Failure> {
         // A struct with flattened fields comes as a map that cannot say how long it is.
-        self.members(len.is_none())
+        Members::open(self, len.is_none())
     }
 
     fn serialize_struct(self, name: &'static str, _: usize) -> Result<Struct<'a>, Failure> {
         Ok(match name {
-            JSON_NUMBER => Struct::Json { to: self.to, depth: self.depth, write: json_number },
-            JSON_TEXT => Struct::Json { to: self.to, depth: self.depth, write: json_text },
-            _ => Struct::Fields(self.members(true)?),
+            JSON_NUMBER => Struct::Json { to: self.to, depth: self.depth, read: json_number },
+            JSON_TEXT => Struct::Json { to: self.to, depth: self.depth, read: json_text },
+            _ => Struct::Fields(Members::open(self, true)?),
         })
     }
 
@@ -256,7 +266,7 @@ impl<'a> ser::Serializer for Serializer<'a> {
         _: usize,
     ) -> Result<Members<'a>, Failure> {
         self.to.bytes(b'V', variant.as_bytes());
-        self.members(true)
+        Members::open(self, true)
     }
 
     fn collect_str<T: fmt::Display + ?Sized>(self, value: &T) -> Written {
@@ -272,175 +282,6 @@ struct Text<'a>(&'a mut Vec<u8>);
 impl fmt::Write for Text<'_> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         self.0.extend_from_slice(s.as_bytes());
-        Ok(())
-    }
-}
-
-/// An open sequence.
-struct Items<'a> {
-    to: &'a mut Canonical,
-    depth: usize,
-}
-
-impl Items<'_> {
-    fn item<T: Serialize + ?Sized>(&mut self, value: &T) -> Written {
-        value.serialize(Serializer { to: self.to, depth: self.depth })?;
-        self.to.flush();
-        Ok(())
-    }
-
-    fn close(self) {
-        self.to.tag(b']');
-    }
-}
-
-/// An open map or struct.
-struct Members<'a> {
-    to: &'a mut Canonical,
-    depth: usize,
-    object: Object,
-    none_is_absent: bool,
-}
-
-impl Members<'_> {
-    fn field<T: Serialize + ?Sized>(&mut self, name: &str, value: &T) -> Written {
-        self.to.begin_entry();
-        self.to.bytes(b'"', name.as_bytes());
-        self.to.end_name();
-        self.value(value)
-    }
-
-    fn value<T: Serialize + ?Sized>(&mut self, value: &T) -> Written {
-        value.serialize(Serializer { to: self.to, depth: self.depth })?;
-        self.to.end_entry();
-        if self.none_is_absent {
-            self.to.drop_none();
-        }
-        Ok(())
-    }
-
-    fn close(self) {
-        // Two entries of one name count both, in the order of their values.
-        self.to.end_object(self.object);
-    }
-}
-
-/// An open struct, or what `serde_json` dresses up as one.
-enum Struct<'a> {
-    Fields(Members<'a>),
-    Json { to: &'a mut Canonical, depth: usize, write: fn(&mut Canonical, &[u8], usize) -> bool },
-}
-
-fn json_number(to: &mut Canonical, text: &[u8], _: usize) -> bool {
-    number::text_of_number(to.out(), text)
-}
-
-fn json_text(to: &mut Canonical, text: &[u8], depth: usize) -> bool {
-    write_document(to, text, depth).is_some()
-}
-
-/// Takes a text that was written as a string and writes it as the JSON that it is.
-fn write_json_text<T: Serialize + ?Sized>(
-    to: &mut Canonical,
-    depth: usize,
-    write: fn(&mut Canonical, &[u8], usize) -> bool,
-    value: &T,
-) -> Written {
-    to.pin();
-    let start = to.mark();
-    value.serialize(Serializer { to, depth })?;
-    let written = to.take_since(start.position());
-    let text = string_content(&written).ok_or(Failure(Reason::Refused))?;
-    if !write(to, text, depth) {
-        to.rewind(&start);
-        to.bytes(b'r', text);
-    }
-    to.unpin();
-    Ok(())
-}
-
-/// The characters of an encoded string.
-fn string_content(encoded: &[u8]) -> Option<&[u8]> {
-    let rest = encoded.strip_prefix(b"\"")?;
-    let len = rest.iter().take_while(|byte| **byte >= 0x80).count();
-    rest.get(len + 1..)
-}
-
-macro_rules! items {
-    ($($kind:ident $method:ident),*) => {$(
-        impl ser::$kind for Items<'_> {
-            type Ok = ();
-            type Error = Failure;
-
-            fn $method<T: Serialize + ?Sized>(&mut self, value: &T) -> Written {
-                self.item(value)
-            }
-
-            fn end(self) -> Written {
-                self.close();
-                Ok(())
-            }
-        }
-    )*};
-}
-
-items!(
-    SerializeSeq serialize_element,
-    SerializeTuple serialize_element,
-    SerializeTupleStruct serialize_field,
-    SerializeTupleVariant serialize_field
-);
-
-impl ser::SerializeMap for Members<'_> {
-    type Ok = ();
-    type Error = Failure;
-
-    fn serialize_key<T: Serialize + ?Sized>(&mut self, key: &T) -> Written {
-        self.to.begin_entry();
-        key.serialize(Serializer { to: self.to, depth: self.depth })?;
-        self.to.end_name();
-        Ok(())
-    }
-
-    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Written {
-        self.value(value)
-    }
-
-    fn end(self) -> Written {
-        self.close();
-        Ok(())
-    }
-}
-
-impl ser::SerializeStruct for Struct<'_> {
-    type Ok = ();
-    type Error = Failure;
-
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Written {
-        match self {
-            Self::Fields(members) => members.field(name, value),
-            Self::Json { to, depth, write } => write_json_text(to, *depth, *write, value),
-        }
-    }
-
-    fn end(self) -> Written {
-        if let Self::Fields(members) = self {
-            members.close();
-        }
-        Ok(())
-    }
-}
-
-impl ser::SerializeStructVariant for Members<'_> {
-    type Ok = ();
-    type Error = Failure;
-
-    fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Written {
-        self.field(name, value)
-    }
-
-    fn end(self) -> Written {
-        self.close();
         Ok(())
     }
 }
