@@ -3,6 +3,9 @@
 // Generated code names the crate as its users do; our own tests use it, too.
 extern crate self as idem;
 
+#[cfg(feature = "axum")]
+pub mod axum;
+
 pub use idem_core::answer::Answer;
 pub use idem_core::call::Call;
 pub use idem_core::config::{Builder, Config};

@@ -1,0 +1,68 @@
+//! Idempotent handlers for axum 0.8.
+//!
+//! The request is captured on its way to the handler's own extractors, so that key, path, query, media type and body are
+//! seen as they came; of the response status, headers and body bytes are stored. So neither request nor response types
+//! need anything from idem.
+//!
+//! # What a handler can say of its response
+//!
+//! 2xx, 3xx and most 4xx are stored and replayed; 401, 403, 407, 408, 409, 421, 423, 425, 426, 428, 429 and 5xx are not,
+//! and a retry runs again. A handler that knows better marks its response with a [`Mark`], by extension or from anywhere
+//! within through [`current`](crate::current):
+//!
+//! ```
+//! use axum::Extension;
+//! use axum::http::StatusCode;
+//! use axum::response::IntoResponse;
+//! use idem::axum::Mark;
+//!
+//! fn out_of_stock() -> impl IntoResponse {
+//!     (StatusCode::CONFLICT, Extension(Mark::Final), "out of stock")
+//! }
+//! ```
+//!
+//! # What cannot be kept
+//!
+//! Answers over the limit (`max_response_bytes`, 1 MiB), event streams (`text/event-stream`), upgrades and bodies that
+//! break off reach their first caller as they are; of them only status and `Location` are kept, and a retry is told so
+//! with 410. Any other response is read to its end before its first byte is sent: mark a slow stream of another media
+//! type [`Mark::Tombstone`], and it passes at once.
+//!
+//! # Behind what it belongs
+//!
+//! Extractors run before the key is claimed, so a request that they reject claims nothing. Layers that compress
+//! responses or add headers of their own belong outside: a replayed response passes through them as the first did.
+//! Authentication belongs outside, too, or into an extractor: a replay is for those who still have access.
+
+mod body;
+mod call;
+mod captured;
+mod keep;
+mod rejection;
+
+pub use call::HttpCall;
+pub use captured::{AllHeaders, CaptureOptions, Captured, Nothing, Request, Tuned, Via};
+pub use idem_core::http::key::Syntax;
+pub use idem_core::policy::Mark;
+pub use rejection::{Rejection, refuse};
+
+/// What the attribute's expansion calls. Not for others.
+#[doc(hidden)]
+pub mod __private {
+    use axum::response::IntoResponse;
+    pub use axum::response::Response;
+    use idem_core::engine::Idempotency;
+    use idem_core::operation::Site;
+
+    pub use super::{Captured, HttpCall, Nothing, Request, Tuned, refuse};
+
+    /// Begins the call of an annotated handler.
+    pub fn call(engine: &Idempotency, site: &'static Site, request: Request) -> HttpCall {
+        HttpCall::at(engine, site, request)
+    }
+
+    /// Makes a handler's value a response.
+    pub fn into_response<R: IntoResponse>(value: R) -> Response {
+        value.into_response()
+    }
+}

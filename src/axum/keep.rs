@@ -1,0 +1,68 @@
+//! What is kept of a response, and what its first caller gets.
+
+use axum::body::Body;
+use axum::response::Response;
+use http::header::{CONTENT_TYPE, HeaderMap};
+use http::response::Parts;
+use idem_core::http::response::{encode, tombstone};
+use idem_core::http::status::{self, Keep};
+use idem_core::policy::{Mark, Verdict};
+
+use super::body::{Buffered, again, broken, buffer};
+
+/// A predicate over a response: whether it is stored.
+pub(super) type StoreIf = Box<dyn Fn(&Parts) -> bool + Send>;
+
+/// What becomes of the record, as far as status, headers and marks say.
+pub(super) enum Plan {
+    /// The body is read and stored, if it can be.
+    Store,
+    /// The body passes; this is the verdict.
+    Pass(Verdict),
+}
+
+/// Decides by the mark, then by the predicate, then by the status.
+pub(super) fn plan(parts: &Parts, mark: Option<Mark>, store_if: Option<&StoreIf>) -> Plan {
+    let kept = match (mark, store_if) {
+        (Some(Mark::Final), _) => Keep::Answer,
+        (Some(Mark::Tombstone), _) => Keep::Tombstone,
+        (Some(Mark::Retryable), _) => return Plan::Pass(Verdict::Retryable),
+        (None, Some(stored)) if stored(parts) => Keep::Answer,
+        (None, Some(_)) => Keep::Nothing,
+        (None, None) => status::keep(parts.status),
+    };
+    match kept {
+        Keep::Nothing => Plan::Pass(Verdict::Fail),
+        // An upgraded connection, or a stream without an end, cannot be kept whatever anybody says.
+        Keep::Answer if !parts.status.is_informational() && !is_endless(&parts.headers) => Plan::Store,
+        Keep::Answer | Keep::Tombstone => {
+            Plan::Pass(Verdict::Complete(tombstone(parts.status, &parts.headers)))
+        }
+    }
+}
+
+/// Reads the body and makes the answer to store; the first caller gets the whole response in every case.
+///
+/// What turns out to be too long is handed on with what was read of it, and streams on. A body that breaks off was
+/// begun by a handler that had done its work and said so: the record becomes a tombstone too, since a truncated answer
+/// must not be replayed and the work must not be done again.
+pub(super) async fn store(parts: Parts, body: Body, limit: usize) -> (Response, Verdict) {
+    let (body, answer) = match buffer(body, limit).await {
+        Buffered::Whole { bytes, trailers } => {
+            let answer = encode(parts.status, &parts.headers, &bytes);
+            (again(bytes, trailers), answer)
+        }
+        Buffered::TooLong(body) => (body, tombstone(parts.status, &parts.headers)),
+        Buffered::Broken(bytes, error) => (broken(bytes, error), tombstone(parts.status, &parts.headers)),
+    };
+    (Response::from_parts(parts, body), Verdict::Complete(answer))
+}
+
+/// Media types whose senders mean to go on for ever; waiting for their end would starve the first caller.
+fn is_endless(headers: &HeaderMap) -> bool {
+    let essence = headers.get(CONTENT_TYPE).map_or(&b""[..], |value| {
+        value.as_bytes().split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii()
+    });
+    essence.eq_ignore_ascii_case(b"text/event-stream")
+        || essence.eq_ignore_ascii_case(b"multipart/x-mixed-replace")
+}
