@@ -8,6 +8,8 @@ mod background;
 pub mod call;
 pub mod clock;
 pub mod config;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod detach;
 pub mod engine;
 pub mod error;
