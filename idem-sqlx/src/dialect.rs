@@ -1,0 +1,83 @@
+//! Dialects: the same statements, in the same order, in the words of each database.
+
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
+
+/// The statements of one dialect, with `idem_records` for the table's name and `?N` for the N-th value.
+///
+/// A step is one statement, and its answer is the number of rows that it changed. All times are made by the database's
+/// own clock, read after the statement has what locks it needs; spans are whole microseconds, [`NEVER`] for none. So
+/// that a record past its end is absent, each statement asks for `gone_at` itself.
+///
+/// [`NEVER`]: crate::span::NEVER
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Statements {
+    /// Inserts the record at its first attempt, unless there is one that is not gone.
+    ///
+    /// `id, operation, key_hint, fingerprint, owner, on_crash, lease, lease + binding`
+    pub(crate) claim: &'static str,
+    /// Grants a record that is there, if it is still as it was found.
+    ///
+    /// `id, owner, fingerprint, attempt, on_crash, lease, lease + binding; found state, owner, attempt, lease_until`
+    pub(crate) take_over: &'static str,
+    /// Stores the answer, if the record is in flight under this owner.
+    ///
+    /// `id, owner, answer, ttl, ttl + tombstone_ttl`
+    pub(crate) complete: &'static str,
+    /// Deletes the record, if it is in flight under this owner.
+    ///
+    /// `id, owner`
+    pub(crate) forget: &'static str,
+    /// Ends the lease as failed or unknown, if the record is in flight under this owner.
+    ///
+    /// `id, owner, state, binding`
+    pub(crate) fail: &'static str,
+    /// Moves the end of the lease, and the record's end by as much, if it is in flight under this owner.
+    ///
+    /// `id, owner, lease`
+    pub(crate) renew: &'static str,
+    /// Stores an operator's answer, if the record is unknown, failed or lapsed. The owner is replaced, so that a holder
+    /// that comes late is told that it lost.
+    ///
+    /// `id, answer, ttl, ttl + tombstone_ttl`
+    pub(crate) settle: &'static str,
+    /// Deletes the record, whatever it is.
+    ///
+    /// `id`
+    pub(crate) erase: &'static str,
+    /// Deletes those of the given rows that are gone.
+    ///
+    /// `rows`
+    pub(crate) sweep: &'static str,
+    /// Reads a record that is not gone, and the database's now.
+    ///
+    /// `id, whether the answer is wanted`
+    pub(crate) look_up: &'static str,
+    /// Finds rows that are gone, in their order.
+    ///
+    /// `after this row, up to this row, at most so many`
+    pub(crate) find_gone: &'static str,
+    /// Reads the version of the table.
+    ///
+    /// `table`
+    pub(crate) version: &'static str,
+}
+
+/// One step in the history of the tables.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Migration {
+    /// Its number, from 1; the version of the table after it.
+    pub version: u32,
+    /// What it does, in a word.
+    pub name: &'static str,
+    /// Its statements. They record the version in `idem_migrations` themselves.
+    pub sql: String,
+}
+
+/// A migration before the table's name is put in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MigrationText {
+    pub(crate) version: u32,
+    pub(crate) name: &'static str,
+    pub(crate) sql: &'static str,
+}

@@ -1,0 +1,211 @@
+//! Steps: one statement and its values, to be taken now or together with others.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use idem_core::answer::Answer;
+use idem_core::fingerprint::Fingerprint;
+use idem_core::owner::Owner;
+use idem_core::record::RecordId;
+use idem_core::store::{Claim, OnCrash, Release, Retention, Settle};
+
+use crate::dialect::Statements;
+use crate::row::{Phase, Row};
+use crate::span::{NEVER, to_micros};
+
+/// One atomic change, which the database takes or does not.
+#[derive(Debug, Clone)]
+pub struct Step {
+    pub(crate) verb: Verb,
+    pub(crate) values: Vec<Value>,
+}
+
+/// Which statement a step is; the order is that of [`Statements`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Verb {
+    Claim,
+    TakeOver,
+    Complete,
+    Forget,
+    Fail,
+    Renew,
+    Settle,
+    Erase,
+    Sweep,
+}
+
+impl Verb {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Claim,
+        Self::TakeOver,
+        Self::Complete,
+        Self::Forget,
+        Self::Fail,
+        Self::Renew,
+        Self::Settle,
+        Self::Erase,
+        Self::Sweep,
+    ];
+
+    pub(crate) const fn statement(self, of: &Statements) -> &'static str {
+        match self {
+            Self::Claim => of.claim,
+            Self::TakeOver => of.take_over,
+            Self::Complete => of.complete,
+            Self::Forget => of.forget,
+            Self::Fail => of.fail,
+            Self::Renew => of.renew,
+            Self::Settle => of.settle,
+            Self::Erase => of.erase,
+            Self::Sweep => of.sweep,
+        }
+    }
+}
+
+/// A value to bind. `Debug` does not show it: it may be an answer or an owner.
+#[derive(Clone)]
+pub(crate) enum Value {
+    Int(i64),
+    Text(Box<str>),
+    Word(&'static str),
+    Bytes(Bytes),
+}
+
+impl std::fmt::Debug for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
+impl Value {
+    /// About how many bytes it takes.
+    fn len(&self) -> usize {
+        match self {
+            Self::Int(_) => 8,
+            Self::Text(text) => text.len(),
+            Self::Word(word) => word.len(),
+            Self::Bytes(bytes) => bytes.len(),
+        }
+    }
+}
+
+pub(crate) fn id(id: &RecordId) -> Value {
+    Value::Bytes(Bytes::copy_from_slice(id.digest()))
+}
+
+fn owner(owner: Owner) -> Value {
+    Value::Bytes(Bytes::copy_from_slice(owner.as_bytes()))
+}
+
+fn fingerprint(fingerprint: &Fingerprint) -> Value {
+    Value::Bytes(Bytes::copy_from_slice(&fingerprint.to_bytes()))
+}
+
+fn answer(answer: &Answer) -> Value {
+    Value::Bytes(answer.as_bytes().clone())
+}
+
+fn span(span: Duration) -> Value {
+    Value::Int(to_micros(span))
+}
+
+fn on_crash(on_crash: OnCrash) -> Value {
+    Value::Word(match on_crash {
+        OnCrash::Retry => "retry",
+        OnCrash::Reject => "reject",
+    })
+}
+
+/// How long a claim's record stays: nobody may forget work that must not run twice.
+fn life(claim: &Claim) -> Value {
+    Value::Int(match claim.on_crash {
+        OnCrash::Retry => to_micros(claim.lease) + to_micros(claim.binding),
+        OnCrash::Reject => NEVER,
+    })
+}
+
+/// How long the record of an answer stays.
+fn retained(retention: Retention) -> Value {
+    Value::Int(to_micros(retention.ttl) + retention.tombstone_ttl.map_or(0, to_micros))
+}
+
+impl Step {
+    fn new(verb: Verb, values: impl Into<Vec<Value>>) -> Self {
+        Self { verb, values: values.into() }
+    }
+
+    pub(crate) fn claim(record: &RecordId, claim: &Claim) -> Self {
+        Self::new(
+            Verb::Claim,
+            [
+                id(record),
+                Value::Text(record.operation().as_str().into()),
+                Value::Text(record.hint().as_str().into()),
+                fingerprint(claim.fingerprints.current()),
+                owner(claim.owner),
+                on_crash(claim.on_crash),
+                span(claim.lease),
+                life(claim),
+            ],
+        )
+    }
+
+    pub(crate) fn take_over(
+        record: &RecordId,
+        claim: &Claim,
+        found: &Row,
+        attempt: u32,
+        bound_to: &Fingerprint,
+    ) -> Self {
+        Self::new(
+            Verb::TakeOver,
+            [
+                id(record),
+                owner(claim.owner),
+                fingerprint(bound_to),
+                Value::Int(attempt.into()),
+                on_crash(claim.on_crash),
+                span(claim.lease),
+                life(claim),
+                Value::Word(found.phase.as_str()),
+                owner(found.owner),
+                Value::Int(found.attempt.into()),
+                Value::Int(found.lease_until),
+            ],
+        )
+    }
+
+    pub(crate) fn complete(record: &RecordId, by: Owner, with: &Answer, retention: Retention) -> Self {
+        Self::new(
+            Verb::Complete,
+            [id(record), owner(by), answer(with), span(retention.ttl), retained(retention)],
+        )
+    }
+
+    pub(crate) fn release(record: &RecordId, by: Owner, how: Release) -> Self {
+        let (phase, binding) = match how {
+            Release::Forget => return Self::new(Verb::Forget, [id(record), owner(by)]),
+            Release::KeepBinding(binding) => (Phase::Failed, to_micros(binding)),
+            Release::Unknown => (Phase::Unknown, NEVER),
+        };
+        Self::new(Verb::Fail, [id(record), owner(by), Value::Word(phase.as_str()), Value::Int(binding)])
+    }
+
+    pub(crate) fn renew(record: &RecordId, by: Owner, lease: Duration) -> Self {
+        Self::new(Verb::Renew, [id(record), owner(by), span(lease)])
+    }
+
+    pub(crate) fn settle(record: &RecordId, how: &Settle) -> Self {
+        match how {
+            Settle::Complete { answer: with, retention } => {
+                Self::new(Verb::Settle, [id(record), answer(with), span(retention.ttl), retained(*retention)])
+            }
+            Settle::Forget => Self::new(Verb::Erase, [id(record)]),
+        }
+    }
+
+    /// About how many bytes it writes.
+    pub(crate) fn len(&self) -> usize {
+        self.values.iter().map(Value::len).sum()
+    }
+}

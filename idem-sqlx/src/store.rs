@@ -1,0 +1,176 @@
+//! The generic store: the contract in terms of steps and rows.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use idem_core::answer::Answer;
+use idem_core::owner::Owner;
+use idem_core::record::{Record, RecordId};
+use idem_core::store::{
+    Claim, Claimed, Fenced, Release, Retention, Settle, Settled, Store, StoreError, StoreErrorKind,
+};
+use tokio::time::timeout;
+
+use crate::database::{Database, Found};
+use crate::row::{Judgement, Phase, Row};
+use crate::step::Step;
+use crate::sweeper::Sweeper;
+use crate::waiters::Waiters;
+
+/// The most records deleted in one step.
+const SWEEP_BATCH: u64 = 250;
+
+/// A store in an SQL database. Clones share it.
+#[derive(Debug)]
+pub struct SqlStore<B> {
+    shared: Arc<Shared<B>>,
+}
+
+#[derive(Debug)]
+struct Shared<B> {
+    database: B,
+    waiters: Waiters,
+    timeout: Duration,
+}
+
+impl<B> Clone for SqlStore<B> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<B: Database> SqlStore<B> {
+    pub(crate) fn new(database: B, timeout: Duration) -> Self {
+        Self { shared: Arc::new(Shared { database, waiters: Waiters::default(), timeout }) }
+    }
+
+    pub(crate) fn database(&self) -> &B {
+        &self.shared.database
+    }
+
+    /// Starts a task that deletes expired records about every `interval`, until it is stopped or dropped.
+    ///
+    /// Expiry does not wait for it: it only gives space back.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn spawn_sweeper(&self, interval: Duration) -> Sweeper {
+        Sweeper::spawn(self.clone(), interval)
+    }
+
+    /// No step takes longer than the store's time-out, whatever the database does.
+    async fn in_time<T>(&self, step: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+        let limit = self.shared.timeout;
+        timeout(limit, step).await.unwrap_or_else(|_| {
+            Err(StoreError::with_source(
+                StoreErrorKind::TimedOut,
+                format!("the database was locked or silent for {limit:?}"),
+            ))
+        })
+    }
+
+    async fn claim_once_decided(&self, id: &RecordId, claim: &Claim) -> Result<Claimed, StoreError> {
+        let database = &self.shared.database;
+        loop {
+            match database.claim(id, Step::claim(id, claim)).await? {
+                Found::Nothing => return Ok(Claimed::Granted { attempt: 1 }),
+                Found::Record(row) => match row.judge(claim) {
+                    Judgement::Refused(answer) => return Ok(answer),
+                    Judgement::Free { attempt, fingerprint } => {
+                        let step = Step::take_over(id, claim, &row, attempt, &fingerprint);
+                        if database.take(step).await? == 1 {
+                            return Ok(Claimed::Granted { attempt });
+                        }
+                    }
+                },
+                Found::Vanished => {}
+            }
+            // Somebody was faster: look again at what they made of it.
+        }
+    }
+
+    async fn fenced(&self, id: &RecordId, step: Step) -> Result<Fenced, StoreError> {
+        let changed = self.in_time(self.shared.database.take(step)).await?;
+        Ok(if changed == 1 { Fenced::Held } else { Fenced::Lost })
+            .inspect(|fenced| self.wake_if(*fenced == Fenced::Held, id))
+    }
+
+    fn wake_if(&self, changed: bool, id: &RecordId) {
+        if changed {
+            self.shared.waiters.wake(id);
+        }
+    }
+}
+
+#[async_trait]
+impl<B: Database> Store for SqlStore<B> {
+    async fn claim(&self, id: &RecordId, claim: &Claim) -> Result<Claimed, StoreError> {
+        self.in_time(self.claim_once_decided(id, claim)).await
+    }
+
+    async fn complete(
+        &self,
+        id: &RecordId,
+        owner: Owner,
+        answer: &Answer,
+        retention: Retention,
+    ) -> Result<Fenced, StoreError> {
+        if self.fenced(id, Step::complete(id, owner, answer, retention)).await? == Fenced::Held {
+            return Ok(Fenced::Held);
+        }
+        // Perhaps it was completed before, and the reply was lost.
+        let row = self.in_time(self.shared.database.look_up(id, false)).await?;
+        let mine = row.is_some_and(|row| {
+            row.phase == Phase::Completed && row.owner == owner && row.expires_at > row.now
+        });
+        Ok(if mine { Fenced::Held } else { Fenced::Lost })
+    }
+
+    async fn release(&self, id: &RecordId, owner: Owner, how: Release) -> Result<Fenced, StoreError> {
+        self.fenced(id, Step::release(id, owner, how)).await
+    }
+
+    async fn renew(&self, id: &RecordId, owner: Owner, lease: Duration) -> Result<Fenced, StoreError> {
+        let changed = self.in_time(self.shared.database.take(Step::renew(id, owner, lease))).await?;
+        Ok(if changed == 1 { Fenced::Held } else { Fenced::Lost })
+    }
+
+    async fn changed(&self, id: &RecordId, at_most: Duration) {
+        let look_up = || async { self.shared.database.look_up(id, false).await.ok().flatten() };
+        self.shared.waiters.wait(id, at_most, look_up).await;
+    }
+
+    async fn sweep(&self, limit: u32) -> Result<u64, StoreError> {
+        let mut deleted = 0;
+        while deleted < u64::from(limit) {
+            // Small batches: other steps wait while one is deleted.
+            let batch = (u64::from(limit) - deleted).min(SWEEP_BATCH) as u32;
+            match self.in_time(self.shared.database.sweep(batch)).await? {
+                0 => break,
+                some => deleted += some,
+            }
+        }
+        Ok(deleted)
+    }
+
+    async fn look_up(&self, id: &RecordId) -> Result<Option<Record>, StoreError> {
+        let row = self.in_time(self.shared.database.look_up(id, true)).await?;
+        Ok(row.map(Row::into_record))
+    }
+
+    async fn settle(&self, id: &RecordId, how: &Settle) -> Result<Settled, StoreError> {
+        let changed = self.in_time(self.shared.database.take(Step::settle(id, how))).await?;
+        self.wake_if(changed == 1, id);
+        if changed == 1 {
+            return Ok(Settled::Done);
+        }
+        if matches!(how, Settle::Forget) {
+            return Ok(Settled::Absent);
+        }
+        let there = self.in_time(self.shared.database.look_up(id, false)).await?.is_some();
+        Ok(if there { Settled::Refused } else { Settled::Absent })
+    }
+}
