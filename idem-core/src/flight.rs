@@ -206,7 +206,7 @@ impl Flight {
         let held = Held {
             id: self.id.clone(),
             owner: self.claim.owner,
-            lease: self.claim.lease,
+            lease: self.claim.lease.min(FAR),
             since,
             until: later(since, self.policy.max_run),
         };
@@ -344,8 +344,10 @@ impl Flight {
     }
 }
 
+/// As far as an instant can be moved on every platform.
+const FAR: Duration = Duration::from_hours(24 * 365 * 30);
+
 /// An instant so much later; the far future if the clock cannot tell.
 fn later(since: Instant, duration: Duration) -> Instant {
-    const FAR: Duration = Duration::from_hours(24 * 365 * 30);
     since + duration.min(FAR)
 }

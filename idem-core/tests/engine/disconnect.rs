@@ -1,0 +1,168 @@
+//! Callers that go away: during the claim, the work and the completion.
+
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use idem_core::detach::Carry;
+use idem_core::error::ErrorKind;
+use idem_core::outcome::Outcome;
+use idem_core::policy::OnDisconnect;
+use idem_core::run::current;
+use tokio::sync::{Notify, oneshot};
+
+use crate::faulty::{Fault, Step};
+use crate::support::{Effects, SECOND, begins, call, charge, engine, engine_with};
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_does_not_cancel_the_work() {
+    let (_, engine) = engine();
+    let effects = Effects::default();
+    let (go_on, gone_on) = oneshot::channel::<()>();
+    let mut caller = Box::pin(call(&engine, "key", "a").run({
+        let effects = effects.clone();
+        move |_| async move {
+            gone_on.await.unwrap();
+            // The run's context goes with it.
+            assert_eq!(current().unwrap().attempt(), 1);
+            Ok::<_, String>(effects.happen())
+        }
+    }));
+    assert!(begins(&mut caller).await);
+    drop(caller);
+    assert_eq!(engine.active(), 1);
+    let error = charge(call(&engine, "key", "a"), &effects).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InFlight);
+    go_on.send(()).unwrap();
+    assert_eq!(engine.drain(SECOND).await, 0);
+    assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Replayed(Ok(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_work_may_be_dropped_outside_of_the_runtime() {
+    let (_, engine) = engine();
+    let effects = Effects::default();
+    let begun = Arc::new(Notify::new());
+    let mut caller = Box::pin(call(&engine, "key", "a").run({
+        let (effects, begun) = (effects.clone(), begun.clone());
+        move |_| async move {
+            begun.notified().await;
+            Ok::<_, String>(effects.happen())
+        }
+    }));
+    assert!(begins(&mut caller).await);
+    std::thread::spawn(move || drop(caller)).join().unwrap();
+    begun.notify_one();
+    assert_eq!(engine.drain(SECOND).await, 0);
+    assert_eq!(effects.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_during_the_claim_leaves_nothing_behind() {
+    for inline in [false, true] {
+        let (store, engine) = engine();
+        let effects = Effects::default();
+        store.fail(Step::Claim, 1, Fault::Slow(5 * SECOND / 2));
+        let caller = call(&engine, "key", "a");
+        let work = {
+            let effects = effects.clone();
+            move |_| async move { Ok::<_, String>(effects.happen()) }
+        };
+        if inline {
+            let mut caller = Box::pin(caller.run_inline(work));
+            assert!(begins(&mut caller).await);
+        } else {
+            let mut caller = Box::pin(caller.run(work));
+            assert!(begins(&mut caller).await);
+        }
+        store.reached(Step::Release, 1).await;
+        assert_eq!(engine.drain(SECOND).await, 0);
+        assert_eq!(effects.count(), 0);
+        // Neither held nor bound.
+        assert_eq!(charge(call(&engine, "key", "b"), &effects).await.unwrap(), Outcome::Fresh(Ok(1)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_stored_though_the_caller_goes_away_while_it_is_written() {
+    for inline in [false, true] {
+        let (store, engine) = engine();
+        let effects = Effects::default();
+        store.fail(Step::Complete, 1, Fault::Slow(SECOND));
+        let caller = call(&engine, "key", "a");
+        let work = {
+            let effects = effects.clone();
+            move |_| async move { Ok::<_, String>(effects.happen()) }
+        };
+        if inline {
+            let mut caller = Box::pin(caller.run_inline(work));
+            assert!(begins(&mut caller).await);
+        } else {
+            let mut caller = Box::pin(caller.run(work));
+            assert!(begins(&mut caller).await);
+        }
+        assert_eq!(effects.count(), 1);
+        assert_eq!(engine.drain(5 * SECOND).await, 0);
+        assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Replayed(Ok(1)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn cancel_drops_the_work_and_frees_the_key_at_once() {
+    let (store, engine) = engine();
+    let cancel = || call(&engine, "key", "a").on_disconnect(OnDisconnect::Cancel);
+    let mut caller = Box::pin(cancel().run(|_| std::future::pending::<Result<(), String>>()));
+    assert!(begins(&mut caller).await);
+    drop(caller);
+    store.reached(Step::Release, 1).await;
+    assert_eq!(engine.drain(SECOND).await, 0);
+    let error = charge(call(&engine, "key", "b"), &Effects::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Mismatch);
+    assert!(charge(cancel(), &Effects::default()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_the_work_of_callers_that_are_gone() {
+    let (_, engine) = engine();
+    let effects = Effects::default();
+    for i in 0..50 {
+        let effects = effects.clone();
+        let mut caller = Box::pin(call(&engine, &format!("key-{i}"), "a").run(move |_| async move {
+            tokio::time::sleep(3 * SECOND).await;
+            Ok::<_, String>(effects.happen())
+        }));
+        assert!(begins(&mut caller).await);
+    }
+    assert_eq!(engine.drain(SECOND).await, 50, "still running after a second");
+    assert_eq!(engine.drain(5 * SECOND).await, 0);
+    assert_eq!(effects.count(), 50);
+}
+
+tokio::task_local! {
+    static TENANT: &'static str;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_carries_the_applications_task_locals() {
+    let (_, engine) = engine_with(|builder| {
+        builder.carry(Carry::new(|| {
+            let tenant = TENANT.with(|tenant| *tenant);
+            move |task| Box::pin(TENANT.scope(tenant, task)) as idem_core::detach::Task
+        }))
+    });
+    let seen = Arc::new(Mutex::new(None));
+    let (go_on, gone_on) = oneshot::channel::<()>();
+    TENANT
+        .scope("acme", async {
+            let seen = seen.clone();
+            let mut caller = Box::pin(call(&engine, "key", "a").run(move |_| async move {
+                gone_on.await.unwrap();
+                *seen.lock().unwrap() = Some(TENANT.with(|tenant| *tenant));
+                Ok::<_, String>(())
+            }));
+            assert!(begins(&mut caller).await);
+        })
+        .await;
+    go_on.send(()).unwrap();
+    assert_eq!(engine.drain(SECOND).await, 0);
+    assert_eq!(*seen.lock().unwrap(), Some("acme"));
+}

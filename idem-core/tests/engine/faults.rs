@@ -1,0 +1,122 @@
+//! A store that is away, slow, or whose replies are lost.
+
+use std::time::Duration;
+
+use idem_core::error::ErrorKind;
+use idem_core::outcome::Outcome;
+use idem_core::policy::OnStoreError;
+use idem_core::store::StoreErrorKind;
+use tokio::time::Instant;
+
+use crate::faulty::{Fault, Step};
+use crate::support::{Effects, SECOND, call, charge, engine, engine_with};
+
+const AWAY: Fault = Fault::Lost(StoreErrorKind::Unavailable);
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_is_away_hangs_or_is_slow_is_a_refusal_within_its_timeout() {
+    for fault in [AWAY, Fault::Lost(StoreErrorKind::TimedOut), Fault::Hang] {
+        let (store, engine) = engine_with(|builder| builder.store_timeout(2 * SECOND));
+        let effects = Effects::default();
+        store.fail(Step::Claim, 100, fault);
+        let begun = Instant::now();
+        let error = charge(call(&engine, "key", "a"), &effects).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StoreUnavailable, "{fault:?}");
+        assert!(error.retry_after().is_some());
+        assert!(begun.elapsed() <= 2 * SECOND + Duration::from_millis(10), "{fault:?} {:?}", begun.elapsed());
+        assert_eq!(effects.count(), 0);
+        store.heal();
+        assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Fresh(Ok(1)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_whose_reply_was_lost_is_repeated_and_granted() {
+    let (store, engine) = engine();
+    store.fail(Step::Claim, 1, Fault::ReplyLost(StoreErrorKind::Unavailable));
+    let outcome = charge(call(&engine, "key", "a"), &Effects::default()).await.unwrap();
+    assert_eq!(outcome, Outcome::Fresh(Ok(1)));
+    assert_eq!(store.count(Step::Claim), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_got_through_though_refused_is_taken_back() {
+    let (store, engine) = engine();
+    store.fail(Step::Claim, 100, Fault::ReplyLost(StoreErrorKind::TimedOut));
+    let effects = Effects::default();
+    let error = charge(call(&engine, "key", "a"), &effects).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StoreUnavailable);
+    store.heal();
+    assert_eq!(engine.drain(5 * SECOND).await, 0);
+    // Nothing ran, so nothing is bound: another payload may have the key.
+    assert_eq!(charge(call(&engine, "key", "b"), &effects).await.unwrap(), Outcome::Fresh(Ok(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn taking_back_a_claim_does_not_unbind_what_an_earlier_attempt_bound() {
+    let (store, engine) = engine();
+    let failed = call(&engine, "key", "a").run(|_| async { Err::<usize, _>("no".to_owned()) }).await;
+    assert!(failed.is_ok());
+    store.fail(Step::Claim, 100, Fault::ReplyLost(StoreErrorKind::TimedOut));
+    assert!(charge(call(&engine, "key", "a"), &Effects::default()).await.is_err());
+    store.heal();
+    assert_eq!(engine.drain(5 * SECOND).await, 0);
+    let error = charge(call(&engine, "key", "b"), &Effects::default()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Mismatch);
+    assert!(charge(call(&engine, "key", "a"), &Effects::default()).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_cannot_be_stored_is_given_and_stored_when_the_store_is_back() {
+    for fault in [AWAY, Fault::Hang, Fault::ReplyLost(StoreErrorKind::Unavailable)] {
+        let (store, engine) = engine();
+        let effects = Effects::default();
+        store.fail(Step::Complete, 5, fault);
+        assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Fresh(Ok(1)));
+        if !matches!(fault, Fault::ReplyLost(_)) {
+            let error = charge(call(&engine, "key", "a"), &effects).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InFlight, "{fault:?}");
+        }
+        // A hung store costs its timeout each time, so that the lease may well be over before it is back.
+        assert_eq!(engine.drain(60 * SECOND).await, 0);
+        assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Replayed(Ok(1)));
+        assert_eq!(effects.count(), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_comes_back_is_noticed_within_a_second() {
+    let (store, engine) = engine();
+    store.fail(Step::Complete, usize::MAX, AWAY);
+    assert!(charge(call(&engine, "key", "a"), &Effects::default()).await.is_ok());
+    tokio::time::advance(10 * SECOND).await;
+    store.heal();
+    assert_eq!(engine.drain(SECOND).await, 0);
+    assert!(charge(call(&engine, "key", "a"), &Effects::default()).await.unwrap().is_replayed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_the_store_will_never_take_becomes_a_tombstone() {
+    let (store, engine) = engine();
+    store.fail(Step::Complete, 1, Fault::Lost(StoreErrorKind::Full));
+    let effects = Effects::default();
+    assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Fresh(Ok(1)));
+    assert_eq!(engine.drain(5 * SECOND).await, 0);
+    let error = charge(call(&engine, "key", "a"), &effects).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::AnswerUnavailable);
+    assert_eq!(effects.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unprotected_run_happens_only_where_it_was_asked_for() {
+    let (store, engine) = engine();
+    store.fail(Step::Claim, 100, AWAY);
+    let effects = Effects::default();
+    let outcome = charge(call(&engine, "key", "a").on_store_error(OnStoreError::Run), &effects).await;
+    assert_eq!(outcome.unwrap(), Outcome::Unprotected(Ok(1)));
+    store.fail(Step::Claim, 100, Fault::Lost(StoreErrorKind::Corrupt));
+    let error =
+        charge(call(&engine, "key", "a").on_store_error(OnStoreError::Run), &effects).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Undecodable, "a record that cannot be read may be a completed one");
+    assert_eq!(effects.count(), 1);
+}

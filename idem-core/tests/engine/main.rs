@@ -1,0 +1,11 @@
+//! The engine on the memory store, with time under the tests' control and a store that fails on command.
+#![cfg(feature = "memory")]
+
+mod calls;
+mod disconnect;
+mod failures;
+mod faults;
+mod faulty;
+mod leases;
+mod operators;
+mod support;
