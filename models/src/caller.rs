@@ -64,22 +64,25 @@ impl Caller {
     /// Lists what it may ask of the store next.
     ///
     /// A handler that fails is one that releases, a claim given up one that is released.
-    pub fn asks(&self, config: &Config, ops: &mut Vec<Op>) {
+    pub fn asks(&self, protocol: &Protocol, ops: &mut Vec<Op>) {
         let Self { owner, payload, .. } = *self;
         let claim = Op::Claim { owner, payload };
         let release = |attempt, how| Op::Release { owner, attempt, how };
         match self.step {
             Step::New => ops.push(claim),
+            Step::InDoubt if protocol.is(Mutant::UndoDecidedByLook) => {
+                ops.extend([claim, Op::Inspect { owner }]);
+            }
             Step::InDoubt => ops.extend([claim, release(0, Release::Forget)]),
             Step::Inserting => ops.push(Op::Insert { owner, payload }),
             Step::Running { attempt, acted } => {
                 if acted {
                     ops.push(Op::Complete { owner, attempt, payload });
-                } else {
+                } else if attempt == 1 || !protocol.is(Mutant::UndoDecidedByLook) {
                     ops.push(release(attempt, Release::Forget));
                 }
                 ops.push(release(attempt, Release::KeepBinding));
-                if config.rejects() {
+                if protocol.config.rejects() {
                     ops.push(release(attempt, Release::Unknown));
                 }
             }
@@ -115,6 +118,10 @@ impl Caller {
             (Op::Claim { .. }, Reply::InFlight) if protocol.is(Mutant::RunUnclaimed) => {
                 self.step = Step::Inserting;
             }
+            (Op::Inspect { .. }, Reply::Seen { attempt }) => {
+                let how = if attempt == 1 { Release::Forget } else { Release::KeepBinding };
+                self.step = Step::Releasing { attempt: 0, how };
+            }
             (Op::Renew { .. }, Reply::Held) => self.spends_renewal(protocol),
             (Op::Renew { .. } | Op::Complete { .. }, Reply::Lost) => self.step = Step::Outrun,
             _ => return None,
@@ -133,7 +140,7 @@ impl Caller {
             }
             Op::Complete { attempt, .. } => self.step = Step::Completing { attempt },
             Op::Release { attempt, how, .. } => self.step = Step::Releasing { attempt, how },
-            Op::Insert { .. } | Op::LookUp { .. } => {}
+            Op::Insert { .. } | Op::Inspect { .. } | Op::LookUp { .. } => {}
         }
         self
     }

@@ -79,7 +79,9 @@ impl Protocol {
             Release::KeepBinding if self.is(Mutant::FailureForgets) => Record::Absent,
             Release::Unknown => Record::Unknown { bound, attempt },
             Release::Forget if attempt == 1 => Record::Absent,
-            Release::Forget if self.is(Mutant::UndoForgetsEarlier) => Record::Absent,
+            Release::Forget if self.is(Mutant::UndoForgetsEarlier) || self.is(Mutant::UndoDecidedByLook) => {
+                Record::Absent
+            }
             // Forgotten or not, earlier attempts may have run: what they bound stays bound.
             Release::KeepBinding | Release::Forget => failed,
         };

@@ -75,11 +75,11 @@ impl IdemModel {
         let mut ops = Vec::new();
         if world.started < config.requests && world.callers.len() < config.slots {
             for payload in 0..config.payloads {
-                Caller::new(world.started, payload, config).asks(config, &mut ops);
+                Caller::new(world.started, payload, config).asks(&self.protocol, &mut ops);
             }
         }
         for caller in &world.callers {
-            caller.asks(config, &mut ops);
+            caller.asks(&self.protocol, &mut ops);
         }
         ops
     }
@@ -173,7 +173,8 @@ impl Model for IdemModel {
         let questions = self.questions(world);
         if world.losses > 0 {
             let lossy = questions.iter().copied();
-            let lossy = lossy.filter(|op| !matches!(op, Op::Insert { .. } | Op::LookUp { .. }));
+            let lossy =
+                lossy.filter(|op| !matches!(op, Op::Insert { .. } | Op::Inspect { .. } | Op::LookUp { .. }));
             actions.extend(lossy.map(Action::Lose));
         }
         actions.extend(questions.into_iter().map(Action::Ask));

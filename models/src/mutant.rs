@@ -44,6 +44,8 @@ pub enum Mutant {
     FailureForgets,
     /// A claim given back unused takes the binding of earlier attempts with it.
     UndoForgetsEarlier,
+    /// Whether a claim given back may take the binding along is decided by a look, one step earlier.
+    UndoDecidedByLook,
     /// `on_crash = reject` is taken for `retry`.
     OnCrashIgnored,
     /// Under `on_crash = reject` a lapsed record expires with its binding.
@@ -68,7 +70,7 @@ pub enum Mutant {
 
 impl Mutant {
     /// Every mutant there is.
-    pub const ALL: [Self; 29] = [
+    pub const ALL: [Self; 30] = [
         Self::CompleteWithoutOwner,
         Self::ReleaseWithoutOwner,
         Self::RenewWithoutOwner,
@@ -88,6 +90,7 @@ impl Mutant {
         Self::LookUpSkipsMismatch,
         Self::FailureForgets,
         Self::UndoForgetsEarlier,
+        Self::UndoDecidedByLook,
         Self::OnCrashIgnored,
         Self::UnknownExpires,
         Self::TtlFromClaim,
@@ -116,7 +119,8 @@ impl Mutant {
             Self::LeaseIsTtl
             | Self::TakeOverSkipsMismatch
             | Self::FailureForgets
-            | Self::UndoForgetsEarlier => p::BOUND,
+            | Self::UndoForgetsEarlier
+            | Self::UndoDecidedByLook => p::BOUND,
             Self::LookUpSkipsMismatch => p::TRUE_REPLAY,
             Self::OnCrashIgnored | Self::UnknownExpires => p::REJECT_ONCE,
             Self::RenewAnswered | Self::TtlFromClaim | Self::ReplayExtends | Self::TombstoneSwept => {

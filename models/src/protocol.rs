@@ -38,6 +38,10 @@ impl Protocol {
             Op::Renew { owner, attempt } => self.renew(record, owner, attempt),
             Op::Complete { owner, attempt, payload } => self.complete(record, owner, attempt, payload),
             Op::Release { owner, attempt, how } => self.release(record, owner, attempt, how),
+            Op::Inspect { .. } => match self.read(record) {
+                Record::InFlight { attempt, .. } => (record, Reply::Seen { attempt }),
+                _ => (record, Reply::Nothing),
+            },
             Op::LookUp { payload, .. } => (record, self.look_up(record, payload)),
         }
     }

@@ -129,6 +129,11 @@ pub enum Op {
         /// With what left behind.
         how: Release,
     },
+    /// Looks how often the key was granted, before a claim is given back; mutants only.
+    Inspect {
+        /// Who asks.
+        owner: Owner,
+    },
     /// Reads what the key says to this payload, as a holder does that was told `Lost`.
     LookUp {
         /// Who asks.
@@ -156,6 +161,11 @@ pub enum Reply {
     Expired,
     /// Its outcome is unknown.
     Abandoned,
+    /// Inspected: somebody holds it.
+    Seen {
+        /// The attempt that is under way.
+        attempt: u8,
+    },
     /// There is no record, or a free one.
     Nothing,
     /// Done, the caller was the holder.
@@ -173,6 +183,7 @@ impl Op {
             | Self::Renew { owner, .. }
             | Self::Complete { owner, .. }
             | Self::Release { owner, .. }
+            | Self::Inspect { owner }
             | Self::LookUp { owner, .. } => owner,
         }
     }

@@ -92,6 +92,7 @@ impl Truth {
             Op::Claim { owner, payload } | Op::Insert { owner, payload } => {
                 self.observe_claim(config, owner, payload, reply);
             }
+            Op::Inspect { .. } => {}
             Op::LookUp { payload, .. } => self.observe_replay(payload, reply, config),
             Op::Renew { owner, .. } => {
                 self.observe_fence(owner, reply, changed, false);

@@ -146,7 +146,9 @@ impl Names {
             | Op::LookUp { owner, payload } => {
                 (*owner, *payload) = (self.owner(*owner), self.payload(*payload));
             }
-            Op::Renew { owner, .. } | Op::Release { owner, .. } => *owner = self.owner(*owner),
+            Op::Renew { owner, .. } | Op::Release { owner, .. } | Op::Inspect { owner } => {
+                *owner = self.owner(*owner);
+            }
         }
         op
     }

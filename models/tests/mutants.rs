@@ -132,6 +132,11 @@ fn an_unused_claim_that_takes_earlier_bindings_along_is_refuted() {
 }
 
 #[test]
+fn an_unused_claim_given_back_by_what_a_look_said_is_refuted() {
+    refuted(Mutant::UndoDecidedByLook, p::BOUND);
+}
+
+#[test]
 fn on_crash_reject_taken_for_retry_is_refuted() {
     refuted(Mutant::OnCrashIgnored, p::REJECT_ONCE);
 }
