@@ -16,13 +16,19 @@ const TICK: i64 = 1_000;
 
 /// The span to add to a database's now. Zero stays zero; others are rounded up to the clock's ticks, and one more.
 pub(crate) fn to_micros(span: Duration) -> i64 {
-    if span.is_zero() {
-        return 0;
-    }
+    if span.is_zero() { 0 } else { whole_ticks(span).saturating_add(TICK).min(LONGEST) }
+}
+
+/// The span of `first` and then `second`, to add to a database's now.
+pub(crate) fn one_after_another(first: Duration, second: Duration) -> i64 {
+    if first.is_zero() { to_micros(second) } else { to_micros(first) + whole_ticks(second) }
+}
+
+fn whole_ticks(span: Duration) -> i64 {
     let ticks = span.as_nanos().div_ceil(TICK as u128 * 1_000);
     i64::try_from(ticks)
         .ok()
-        .and_then(|ticks| ticks.checked_add(1)?.checked_mul(TICK))
+        .and_then(|ticks| ticks.checked_mul(TICK))
         .map_or(LONGEST, |span| span.min(LONGEST))
 }
 
@@ -49,7 +55,11 @@ mod tests {
         assert_eq!(to_micros(Duration::from_secs(90)), 90_001_000);
         assert_eq!(to_micros(Duration::MAX), LONGEST);
         let now = 4_102_444_800_000_000; // the year 2100
-        assert!(now + 2 * to_micros(Duration::MAX) > now);
+        assert!(now + one_after_another(Duration::MAX, Duration::MAX) > now);
+        let (second, minute) = (Duration::from_secs(1), Duration::from_mins(1));
+        assert_eq!(one_after_another(second, minute), 61_001_000);
+        assert_eq!(one_after_another(Duration::ZERO, minute), 60_001_000);
+        assert_eq!(one_after_another(second, Duration::ZERO), 1_001_000);
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use self::builder::{Durability, SqliteBuilder};
 use self::checkpointer::Checkpointer;
 use self::fault::Fault;
 use self::readers::Readers;
-use self::source::{Done, Link, Role, Source};
+use self::source::{Done, Link, Source};
 use self::text::Text;
 use self::writer::{Writer, wait};
 use crate::database::{Database, Found};
@@ -106,13 +106,9 @@ impl SqliteStore {
             // Done when it was made, and there is no other connection to it.
             return Ok(());
         }
-        let mut link = sqlite.source.connect(Role::Write, false).await.map_err(Fault::into_error)?;
-        let result = builder::patiently(builder::TIMEOUT, &mut link, async |link| {
-            migrate::run(&sqlite.source, link).await
-        })
-        .await;
+        let link = sqlite.source.set_up(false, true, self.timeout()).await?;
         link.close().await;
-        result
+        Ok(())
     }
 
     /// Waits for the steps in progress, writes the log into the database and closes all connections.

@@ -11,7 +11,7 @@ use idem_core::store::{Claim, OnCrash, Release, Retention, Settle};
 
 use crate::dialect::Statements;
 use crate::row::{Phase, Row};
-use crate::span::{NEVER, to_micros};
+use crate::span::{NEVER, one_after_another, to_micros};
 
 /// One atomic change, which the database takes or does not.
 #[derive(Debug, Clone)]
@@ -119,14 +119,14 @@ fn on_crash(on_crash: OnCrash) -> Value {
 /// How long a claim's record stays: nobody may forget work that must not run twice.
 fn life(claim: &Claim) -> Value {
     Value::Int(match claim.on_crash {
-        OnCrash::Retry => to_micros(claim.lease) + to_micros(claim.binding),
+        OnCrash::Retry => one_after_another(claim.lease, claim.binding),
         OnCrash::Reject => NEVER,
     })
 }
 
 /// How long the record of an answer stays.
 fn retained(retention: Retention) -> Value {
-    Value::Int(to_micros(retention.ttl) + retention.tombstone_ttl.map_or(0, to_micros))
+    Value::Int(one_after_another(retention.ttl, retention.tombstone_ttl.unwrap_or_default()))
 }
 
 impl Step {

@@ -50,6 +50,10 @@ impl<B: Database> SqlStore<B> {
         &self.shared.database
     }
 
+    pub(crate) fn timeout(&self) -> Duration {
+        self.shared.timeout
+    }
+
     /// Starts a task that deletes expired records about every `interval`, until it is stopped or dropped.
     ///
     /// Expiry does not wait for it: it only gives space back.

@@ -10,10 +10,9 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, SqlitePool};
 
 use super::fault::{Fault, misconfigured};
-use super::source::{Link, Role, Source};
+use super::source::Source;
 use super::text::Texts;
-use super::writer::{SHORTEST_PAUSE, wait};
-use super::{Sqlite, SqliteStore, migrate};
+use super::{Sqlite, SqliteStore};
 use crate::dialect::sqlite::STATEMENTS;
 use crate::table::{TableName, TableNameError};
 
@@ -142,18 +141,9 @@ impl SqliteBuilder {
         let texts = Texts::new(&STATEMENTS, &table);
         let options = options.busy_timeout(BUSY_TIMEOUT).disable_statement_logging();
         let source = Source { options, path, pool, table, texts, closed: AtomicBool::new(false) };
-        let timeout = self.timeout;
         source.check_open()?;
-        let mut link =
-            patiently(timeout, &mut (), async |()| source.connect(Role::Write, self.create).await).await?;
-        patiently(timeout, &mut link, async |link: &mut Link| {
-            if self.migrate {
-                migrate::run(&source, link).await?;
-            }
-            source.check_version(link).await
-        })
-        .await?;
-        Ok(SqliteStore::new(Sqlite::new(source, link, self.readers), timeout))
+        let link = source.set_up(self.create, self.migrate, self.timeout).await?;
+        Ok(SqliteStore::new(Sqlite::new(source, link, self.readers), self.timeout))
     }
 }
 
@@ -184,22 +174,4 @@ impl Place {
             .map_err(|error| StoreError::with_source(StoreErrorKind::Misconfigured, error))?;
         Ok((options.filename(&path), Some(path), pool))
     }
-}
-
-/// Tries again while the database is locked, at most so long.
-pub(super) async fn patiently<C, T>(
-    timeout: Duration,
-    context: &mut C,
-    attempt: impl AsyncFn(&mut C) -> Result<T, Fault>,
-) -> Result<T, StoreError> {
-    let tries = async {
-        let mut pause = SHORTEST_PAUSE;
-        loop {
-            match attempt(context).await {
-                Err(Fault::Busy) => wait(&mut pause).await,
-                result => return result.map_err(Fault::into_error),
-            }
-        }
-    };
-    tokio::time::timeout(timeout, tries).await.unwrap_or_else(|_| Err(Fault::Busy.into_error()))
 }

@@ -1,16 +1,20 @@
 //! Sources: which database it is, and how a connection to it is opened.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use futures_util::TryStreamExt as _;
 use idem_core::store::StoreError;
 use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, SqliteRow};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Either, Executor as _, SqlitePool};
+use tokio::time::timeout;
 
 use super::fault::{Fault, misconfigured, unavailable};
 use super::migrate;
 use super::text::Texts;
+use super::writer::{SHORTEST_PAUSE, wait};
 use crate::table::TableName;
 
 /// A database and the statements for its table.
@@ -76,6 +80,34 @@ impl Source {
         Ok(Link { connection, file: self.path.as_deref().and_then(file_id) })
     }
 
+    /// Opens the first connection, and makes the table if that is wanted; tries again while the database is locked.
+    pub(super) async fn set_up(
+        &self,
+        create: bool,
+        migrate: bool,
+        limit: Duration,
+    ) -> Result<Link, StoreError> {
+        let tries = async {
+            let mut pause = SHORTEST_PAUSE;
+            loop {
+                match self.try_to_set_up(create, migrate).await {
+                    Err(Fault::Busy) => wait(&mut pause).await,
+                    result => return result.map_err(Fault::into_error),
+                }
+            }
+        };
+        timeout(limit, tries).await.unwrap_or_else(|_| Err(Fault::Busy.into_error()))
+    }
+
+    async fn try_to_set_up(&self, create: bool, migrate: bool) -> Result<Link, Fault> {
+        let mut link = self.connect(Role::Write, create).await?;
+        if migrate {
+            migrate::run(self, &mut link).await?;
+        }
+        self.check_version(&mut link).await?;
+        Ok(link)
+    }
+
     /// Opens a connection to a database that is there and set up.
     pub(super) async fn reconnect(&self, role: Role) -> Result<Link, Fault> {
         let mut link = self.connect(role, false).await?;
@@ -114,7 +146,7 @@ impl Link {
     /// Executes a text in one trip.
     pub(super) async fn execute(
         &mut self,
-        text: std::sync::Arc<str>,
+        text: Arc<str>,
         arguments: SqliteArguments,
     ) -> Result<Done, Fault> {
         let mut done = Done::default();
