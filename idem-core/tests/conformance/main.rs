@@ -1,6 +1,9 @@
 //! The store contract, tried on the memory store; and the suite itself, tried on stores that break the contract.
 #![cfg(all(feature = "conformance", feature = "memory"))]
 
+mod faults;
+mod faulty;
+
 use std::sync::Arc;
 use std::time::Duration;
 

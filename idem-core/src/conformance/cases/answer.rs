@@ -3,17 +3,14 @@
 use bytes::Bytes;
 
 use crate::answer::{Answer, AnswerKind, Codec};
-use crate::conformance::check::Verdict;
+use crate::conformance::check::{Verdict, check};
 use crate::conformance::trial::{LONG, Trial, claim, keep};
 
 async fn comes_back(t: &Trial, key: &str, answer: &Answer) -> Verdict {
     let id = t.id(key)?;
     t.finish(&id, claim("payload"), answer, keep(LONG)).await?;
     t.claim(&id, &claim("payload")).await?.is_completed(answer)?;
-    super::super::check::check(
-        t.find(&id).await?.answer.as_ref() == Some(answer),
-        "the answer is found as it was",
-    )
+    check(t.find(&id).await?.answer.as_ref() == Some(answer), "the answer is found as it was")
 }
 
 /// An empty answer is an answer, not the lack of one.

@@ -1,6 +1,6 @@
 //! Sweeping: gives space back, and changes nothing that a caller could see.
 
-use crate::conformance::check::{Expect as _, Failure, Verdict, check, equal};
+use crate::conformance::check::{Expect as _, Failure, Reply, Verdict, check, equal};
 use crate::conformance::trial::{LONG, SHORT, Trial, answer, claim, keep, keep_then_refuse};
 use crate::record::State;
 use crate::store::{Claim, OnCrash, Release};
@@ -134,13 +134,13 @@ async fn live_claims(t: &Trial) -> Verdict {
         let (store, id, next) = (t.store(), t.id(&format!("renewed-{n}"))?, t.id(&format!("completed-{n}"))?);
         tasks.push(tokio::spawn(async move {
             let ours = Claim { lease: SHORT, ..claim("payload") };
-            super::super::check::Reply(store.claim(&id, &ours).await?).is_granted(1)?;
+            Reply(store.claim(&id, &ours).await?).is_granted(1)?;
             for _ in 0..50 {
                 store.renew(&id, ours.owner, SHORT).await?.is_held()?;
                 tokio::task::yield_now().await;
             }
             let theirs = claim("payload");
-            super::super::check::Reply(store.claim(&next, &theirs).await?).is_granted(1)?;
+            Reply(store.claim(&next, &theirs).await?).is_granted(1)?;
             store.complete(&next, theirs.owner, &answer("done"), keep(LONG)).await?.is_held()?;
             store.renew(&id, ours.owner, LONG).await?.is_held()
         }));
@@ -148,6 +148,7 @@ async fn live_claims(t: &Trial) -> Verdict {
     for task in tasks {
         task.await??;
     }
+    t.pass(SHORT).await;
     for n in 0..8 {
         t.claim(&t.id(&format!("renewed-{n}"))?, &claim("payload")).await?.is_in_flight()?;
         t.claim(&t.id(&format!("completed-{n}"))?, &claim("payload")).await?.is_completed(&answer("done"))?;
