@@ -140,6 +140,12 @@ impl Idempotency {
         self.0.tracker.active()
     }
 
+    /// Whether nothing is under way, the renewal of leases included: for tests that must end with nothing left.
+    #[doc(hidden)]
+    pub fn is_idle(&self) -> bool {
+        self.active() == 0 && !self.0.leases.is_renewing()
+    }
+
     /// Waits until no handler and no background write is under way, at most so long; tells how many still are.
     ///
     /// For a graceful shutdown: stop accepting requests first, then drain. Handlers whose callers are gone count.

@@ -123,6 +123,11 @@ impl Leases {
         Guarded { work: Some(work), leases: self.clone(), held: Some(held), ticket: None }
     }
 
+    /// Whether a renewer runs; it lingers for a while after the last lease.
+    pub(crate) fn is_renewing(&self) -> bool {
+        self.renewer.load(Ordering::Acquire)
+    }
+
     fn register(self: &Arc<Self>, held: Held, waker: &Waker) -> Ticket {
         let signal = Arc::new(Signal::default());
         signal.wake_with(waker);
