@@ -44,7 +44,7 @@ pub use call::HttpCall;
 pub use captured::{AllHeaders, CaptureOptions, Captured, Nothing, Request, Tuned, Via};
 pub use idem_core::http::key::Syntax;
 pub use idem_core::policy::Mark;
-pub use rejection::{Rejection, refuse};
+pub use rejection::{Refused, Rejection, refuse};
 
 /// What the attribute's expansion calls. Not for others.
 #[doc(hidden)]

@@ -47,6 +47,22 @@ pub(super) async fn buffer(mut body: Body, limit: usize) -> Buffered {
     Buffered::Whole { bytes: read.into_bytes(), trailers }
 }
 
+/// Reads what is left of a body and forgets it, unless it is more than `at_most` bytes.
+///
+/// A client that is still writing when its connection is closed sees a reset, and not the response.
+pub(super) async fn discard(mut body: Body, at_most: usize) {
+    let mut left = at_most as u64;
+    while body.size_hint().lower() <= left {
+        match body.frame().await {
+            Some(Ok(frame)) => left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len) as u64),
+            Some(Err(_)) | None => return,
+        }
+        if left == 0 {
+            return;
+        }
+    }
+}
+
 /// A body that was read before.
 pub(super) fn again(bytes: Bytes, trailers: Option<HeaderMap>) -> Body {
     match trailers {
@@ -155,6 +171,8 @@ impl http_body::Body for Resumed {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     use http_body_util::StreamBody;
 
@@ -195,6 +213,22 @@ mod tests {
         };
         assert_eq!(body.size_hint().exact(), Some(4));
         assert_eq!(text(body).await, "abcd");
+    }
+
+    #[tokio::test]
+    async fn what_is_left_is_read_within_a_bound() {
+        for (chunks, at_most, taken) in
+            [(&["ab", "cd"][..], 5, 2), (&["ab", "cd", "ef"], 3, 2), (&["ab", "cd"], 2, 1), (&[], 3, 0)]
+        {
+            let count = Arc::new(AtomicUsize::new(0));
+            let counted = count.clone();
+            let frames = chunks.iter().map(move |chunk| {
+                counted.fetch_add(1, Ordering::SeqCst);
+                Ok::<_, Infallible>(Frame::data(Bytes::from_static(chunk.as_bytes())))
+            });
+            discard(Body::new(StreamBody::new(futures_util::stream::iter(frames))), at_most).await;
+            assert_eq!(count.load(Ordering::SeqCst), taken, "{chunks:?} within {at_most}");
+        }
     }
 
     #[tokio::test]

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use super::captured::Request;
 use super::keep::{Plan, StoreIf, plan, store};
-use super::rejection::{refuse, too_large};
+use super::rejection::{Refused, too_large};
 
 /// One request to an axum handler, on its way through the engine; made of a [`Captured`](super::Captured) request.
 ///
@@ -230,7 +230,7 @@ impl HttpCall {
             return handler.await;
         }
         match self.ready() {
-            Err(error) => refuse(&error),
+            Err(error) => Refused::respond(error),
             Ok((call, keeper)) => {
                 let marker = Marker::of(&call);
                 let outcome = call.execute(move |run| keeper.watch(run, handler), replay).await;
@@ -250,7 +250,7 @@ impl HttpCall {
             return handler.await;
         }
         match self.ready() {
-            Err(error) => refuse(&error),
+            Err(error) => Refused::respond(error),
             Ok((call, keeper)) => {
                 let marker = Marker::of(&call);
                 let outcome = call.execute_inline(|run| keeper.watch(run, handler), replay).await;
@@ -332,7 +332,7 @@ fn finish(outcome: Result<Outcome<Response>, Error>, marker: &Marker) -> Respons
             if is_our_fault(error.kind()) {
                 tracing::error!(%error, "the request cannot be answered");
             }
-            refuse(&error)
+            Refused::respond(error)
         }
     }
 }

@@ -5,10 +5,14 @@ use std::marker::PhantomData;
 
 use axum::RequestExt as _;
 use axum::extract::{FromRequest, FromRequestParts, OriginalUri, Request as AxumRequest};
+use http::header::EXPECT;
 use idem_core::http::request::{CapturedRequest, Headers, capture_limit, is_safe};
 
-use super::body::{Buffered, again, buffer};
+use super::body::{Buffered, again, buffer, discard};
 use super::rejection::Rejection;
+
+/// How much of a body over the limit is read so that its sender gets to see the 413, in bytes.
+const DISCARDED: usize = 1024 * 1024;
 
 /// Wraps the last extractor of a handler, and captures the request on its way.
 ///
@@ -146,7 +150,13 @@ async fn capture<R>(
             let request = AxumRequest::from_parts(parts, again(bytes.clone(), trailers));
             Ok((request, captured.with_body(bytes)))
         }
-        Buffered::TooLong(_) => Err(Rejection::too_large(limit)),
+        Buffered::TooLong(body) => {
+            // Who waits for `100 Continue` has not begun to write.
+            if !parts.headers.contains_key(EXPECT) {
+                discard(body, DISCARDED).await;
+            }
+            Err(Rejection::too_large(limit))
+        }
         Buffered::Broken(_, error) => Err(Rejection::broken(error)),
     }
 }

@@ -1,5 +1,7 @@
 //! Rejections and problems: what is answered instead of the handler.
 
+use std::sync::Arc;
+
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use http_body_util::LengthLimitError;
@@ -39,7 +41,7 @@ impl<R> Rejection<R> {
 impl<R: IntoResponse> IntoResponse for Rejection<R> {
     fn into_response(self) -> Response {
         match self {
-            Self::TooLarge(error) => refuse(&error),
+            Self::TooLarge(error) => Refused::respond(error),
             Self::Broken(_) => {
                 (StatusCode::BAD_REQUEST, "The body of the request could not be read to its end.")
                     .into_response()
@@ -60,4 +62,35 @@ pub(super) fn too_large(limit: Option<usize>) -> Error {
 /// Renders an error as a problem document.
 pub fn refuse(error: &Error) -> Response {
     problem::render(error, None).map(Into::into)
+}
+
+/// Why idem answered instead of the handler: an extension of the problem document, for layers that write their own.
+///
+/// ```
+/// use axum::middleware::map_response;
+/// use axum::response::{IntoResponse, Response};
+/// use idem::axum::Refused;
+///
+/// async fn house_style(response: Response) -> Response {
+///     match response.extensions().get::<Refused>() {
+///         Some(refused) => (response.status(), refused.error().code()).into_response(),
+///         None => response,
+///     }
+/// }
+/// # let _: axum::Router = axum::Router::new().layer(map_response(house_style));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Refused(Arc<Error>);
+
+impl Refused {
+    /// The error.
+    pub fn error(&self) -> &Error {
+        &self.0
+    }
+
+    pub(super) fn respond(error: Error) -> Response {
+        let mut response = refuse(&error);
+        response.extensions_mut().insert(Self(Arc::new(error)));
+        response
+    }
 }

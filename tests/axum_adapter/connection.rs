@@ -297,3 +297,14 @@ async fn a_panic_breaks_its_connection_and_the_retry_runs() {
     assert_eq!(app.idem.inspect(&id).await.unwrap().unwrap().state, idem::State::Failed);
     assert!(exchange(address, "k-1", b"a").await.ends_with(b"ok"));
 }
+
+#[tokio::test]
+async fn a_client_that_writes_first_and_reads_then_sees_the_413() {
+    let app = App::new(|_, _| std::future::ready("ok".into_response()));
+    let Server { address, .. } = serve(&app).await;
+    for _ in 0..20 {
+        let response = exchange(address, "k-1", &vec![b'x'; MIB + MIB / 2]).await;
+        assert!(response.starts_with(b"HTTP/1.1 413 "));
+    }
+    assert_eq!((app.runs(), app.store.claims()), (0, 0));
+}

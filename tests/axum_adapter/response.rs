@@ -7,15 +7,16 @@ use std::time::Duration;
 use axum::Extension;
 use axum::body::{Body, Bytes};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::middleware::map_response;
 use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use futures_util::{FutureExt, StreamExt};
 use http_body_util::BodyExt;
-use idem::axum::Mark;
+use idem::axum::{Mark, Refused};
 use idem::{OnCrash, OnStoreError};
 use tokio::sync::{Notify, mpsc};
 use tower::ServiceExt;
 
-use super::harness::{App, post};
+use super::harness::{App, post, request, send};
 
 const MIB: usize = 1024 * 1024;
 
@@ -480,4 +481,21 @@ async fn a_handler_sees_its_attempt_and_derived_keys_that_stay_the_same() {
     let first = app.post("k-1", "").await;
     let second = app.post("k-1", "").await;
     assert_eq!(first.text().strip_prefix("1 "), second.text().strip_prefix("2 "));
+}
+
+#[tokio::test]
+async fn a_layer_can_write_its_own_problems() {
+    async fn house_style(response: Response) -> Response {
+        match response.extensions().get::<Refused>() {
+            Some(refused) => (response.status(), refused.error().code()).into_response(),
+            None => response,
+        }
+    }
+    let app = answering(|| "ok".into_response());
+    let router = || app.router().layer(map_response(house_style));
+    let refused = send(router(), request("POST", "/charges", "")).await;
+    assert_eq!((refused.status.as_u16(), refused.text()), (400, "idempotency_key_required"));
+    let refused = send(router(), post("k-1", vec![0; MIB + 1])).await;
+    assert_eq!((refused.status.as_u16(), refused.text()), (413, "idempotency_request_too_large"));
+    assert_eq!(send(router(), post("k-1", "")).await.text(), "ok");
 }
