@@ -68,7 +68,7 @@
 //! - Newtype structs are their content. A variant is not a string of the same name, bytes (`serialize_bytes`) are
 //!   not a sequence of small integers.
 //! - A map's iteration order never matters. A *set* is written as a sequence, which has an order: take a
-//!   `BTreeSet`, since a `HashSet` differs from run to run.
+//!   `BTreeSet`, since a `HashSet` comes in another order each time it is built.
 //! - `serde_json`'s features do not matter: its numbers of arbitrary precision count as numbers, its raw values as
 //!   the JSON they hold.
 //! - More than 128 levels of nesting are an error.

@@ -315,7 +315,7 @@ fn disturb(body: &mut Vec<u8>, how: &[(usize, u8, u8)]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(400) })]
 
     #[test]
     fn every_spelling_of_a_document_has_one_digest(meaning in meaning(), one in dice(), other in dice()) {

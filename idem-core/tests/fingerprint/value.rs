@@ -469,7 +469,7 @@ fn model() -> impl Strategy<Value = Model> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(500) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
     #[test]
     fn values_have_one_digest_exactly_if_they_mean_the_same(all in proptest::collection::vec(model(), 16)) {
