@@ -61,6 +61,8 @@ pub(crate) enum Judgement {
     Refused(Claimed),
     /// Take it over, if it is still as it was found.
     Free { attempt: u32, fingerprint: Fingerprint },
+    /// Nothing: it is completed, and its answer is not there.
+    Unreadable,
 }
 
 impl Row {
@@ -109,7 +111,7 @@ impl Row {
                     answer: answer.clone(),
                     expires_in: span::left(self.now, self.expires_at),
                 }),
-                None => Judgement::Refused(Claimed::Unknown),
+                None => Judgement::Unreadable,
             },
             _ => Judgement::Refused(Claimed::Unknown),
         }

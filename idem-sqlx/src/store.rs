@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use idem_core::answer::Answer;
 use idem_core::owner::Owner;
-use idem_core::record::{Record, RecordId};
+use idem_core::record::{Record, RecordId, State};
 use idem_core::store::{
     Claim, Claimed, Fenced, Release, Retention, Settle, Settled, Store, StoreError, StoreErrorKind,
 };
@@ -83,6 +83,7 @@ impl<B: Database> SqlStore<B> {
                 Found::Nothing => return Ok(Claimed::Granted { attempt: 1 }),
                 Found::Record(row) => match row.judge(claim) {
                     Judgement::Refused(answer) => return Ok(answer),
+                    Judgement::Unreadable => return Err(no_answer()),
                     Judgement::Free { attempt, fingerprint } => {
                         let step = Step::take_over(id, claim, &row, attempt, &fingerprint);
                         if database.take(step).await? == 1 {
@@ -162,7 +163,11 @@ impl<B: Database> Store for SqlStore<B> {
 
     async fn look_up(&self, id: &RecordId) -> Result<Option<Record>, StoreError> {
         let row = self.in_time(self.shared.database.look_up(id, true)).await?;
-        Ok(row.map(Row::into_record))
+        let record = row.map(Row::into_record);
+        match &record {
+            Some(Record { state: State::Completed, answer: None, .. }) => Err(no_answer()),
+            _ => Ok(record),
+        }
     }
 
     async fn settle(&self, id: &RecordId, how: &Settle) -> Result<Settled, StoreError> {
@@ -177,4 +182,8 @@ impl<B: Database> Store for SqlStore<B> {
         let there = self.in_time(self.shared.database.look_up(id, false)).await?.is_some();
         Ok(if there { Settled::Refused } else { Settled::Absent })
     }
+}
+
+fn no_answer() -> StoreError {
+    StoreError::with_source(StoreErrorKind::Corrupt, "a completed record has no answer")
 }
