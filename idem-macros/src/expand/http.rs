@@ -1,0 +1,138 @@
+//! The HTTP flavour: the last argument captures the request, the response is stored as bytes.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::{FnArg, parse_quote_spanned};
+
+use super::pieces::{Pieces, by_reference, pin_type, rename, take_apart, take_over};
+use crate::args::{Fingerprint, KeySource, Options};
+use crate::signature::{Argument, Function};
+
+pub(crate) fn expand(pieces: &Pieces, options: &Options, mut function: Function) -> TokenStream {
+    let here = Span::mixed_site();
+    let krate = &pieces.krate;
+    function.body = body(pieces, options, &function);
+    for argument in &function.arguments {
+        rename(argument, &mut function.sig);
+    }
+    match function.sig.inputs.last_mut() {
+        Some(FnArg::Typed(last)) => {
+            let ty = &last.ty;
+            // The compiler blames extractors at their type.
+            let there = here.located_at(ty.span());
+            *last.ty = parse_quote_spanned!(there=> #krate::__private::axum::Captured<#ty>);
+            if function.arguments.last().is_some_and(Argument::is_plain) {
+                *last.pat = parse_quote_spanned!(here=> __idem_captured);
+            }
+        }
+        _ => function.sig.inputs.push(parse_quote_spanned! {here=>
+            __idem_captured: #krate::__private::axum::Captured<#krate::__private::axum::Nothing>
+        }),
+    }
+    function.sig.output = parse_quote_spanned!(here=> -> #krate::__private::axum::Response);
+    function.into_token_stream()
+}
+
+/// Everything that happens when the handler is called.
+fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream {
+    let here = Span::mixed_site();
+    let Pieces { krate, site, settings, .. } = pieces;
+    let arguments = &function.arguments;
+    let last = arguments.last();
+    let captured = match last {
+        Some(last) if !last.is_plain() => last.param.to_token_stream(),
+        _ => quote_spanned!(here=> __idem_captured),
+    };
+    let apart = arguments.iter().enumerate().filter_map(|(at, argument)| {
+        let param = &argument.param;
+        let is_last = at + 1 == arguments.len();
+        match (is_last, argument.is_plain()) {
+            (true, _) if argument.bindings.is_empty() => {
+                Some(quote_spanned!(here=> let #param = __idem_last;))
+            }
+            (true, _) => Some(take_apart(argument, &quote_spanned!(here=> __idem_last))),
+            (false, false) => Some(take_apart(argument, &quote!(#param))),
+            (false, true) => None,
+        }
+    });
+    let last = if last.is_some() { quote_spanned!(here=> __idem_last) } else { quote_spanned!(here=> _) };
+    let warning = options.given("scope").is_none().then(|| {
+        let there = here.located_at(Span::call_site());
+        quote_spanned!(there=> let () = #krate::__private::axum::SCOPE_LEFT_OUT;)
+    });
+    let engine = engine(pieces, options);
+    let (key, fingerprint) = (key(options), fingerprint(options));
+    let store_if = options.store_if.as_ref().map(|predicate| quote_spanned!(here=> .store_if(#predicate)));
+    let take_over = take_over(options, arguments);
+    let run = pieces.run("run", here);
+    let (pin, work) = (function.output().map(pin_type), &function.body);
+    quote_spanned! {here=>
+        #site
+        #warning
+        let (#last, __idem_request) = #captured.into_parts();
+        #(#apart)*
+        let __idem_call = {
+            #engine
+            #krate::__private::axum::call(__idem_engine, &__IDEM_SITE, __idem_request)
+                #key #settings #fingerprint #store_if
+        };
+        __idem_call.#run(async move {
+            #take_over
+            let __idem_answer = async move {
+                #pin
+                #work
+            }.await;
+            #krate::__private::axum::into_response(__idem_answer)
+        }).await
+    }
+}
+
+/// Binds `__idem_engine`.
+fn engine(pieces: &Pieces, options: &Options) -> TokenStream {
+    let here = Span::mixed_site();
+    let krate = &pieces.krate;
+    match &options.engine {
+        Some(engine) => {
+            let engine = by_reference(engine);
+            quote_spanned!(here=> let __idem_engine: &#krate::Idempotency = #engine;)
+        }
+        None => quote_spanned! {here=>
+            let __idem_engine = match #krate::__private::global() {
+                ::core::result::Result::Ok(__idem_engine) => __idem_engine,
+                ::core::result::Result::Err(__idem_error) => return #krate::__private::axum::refuse(__idem_error),
+            };
+        },
+    }
+}
+
+fn key(options: &Options) -> TokenStream {
+    let here = Span::mixed_site();
+    match &options.key {
+        Some(KeySource::Header { name: Some(name), .. }) => {
+            quote_spanned!(here=> .key_header(::core::option::Option::Some(#name)))
+        }
+        Some(KeySource::Header { name: None, .. }) => {
+            quote_spanned!(here=> .key_header(::core::option::Option::None))
+        }
+        Some(KeySource::Expr(expr)) => {
+            let key = by_reference(expr);
+            quote_spanned!(here=> .key(#key))
+        }
+        None => TokenStream::new(),
+    }
+}
+
+/// The fingerprint is the request's own unless another one is asked for.
+fn fingerprint(options: &Options) -> TokenStream {
+    let here = Span::mixed_site();
+    match &options.fingerprint {
+        None => TokenStream::new(),
+        Some(Fingerprint::Nothing) => quote_spanned!(here=> .unfingerprinted()),
+        Some(Fingerprint::Raw) => quote_spanned!(here=> .fingerprint_raw()),
+        Some(Fingerprint::Expr(expr)) => {
+            let expr = by_reference(expr);
+            quote_spanned!(here=> .fingerprint(#expr))
+        }
+    }
+}

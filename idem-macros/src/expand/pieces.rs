@@ -1,0 +1,186 @@
+//! What both flavours generate.
+
+use proc_macro2::{Ident, Span, TokenStream};
+use quote::{quote, quote_spanned};
+use syn::spanned::Spanned;
+use syn::visit_mut::{self, VisitMut};
+use syn::{Expr, FnArg, Pat, PatIdent, Path, Type, parse_quote_spanned};
+
+use crate::args::{Options, Scope};
+use crate::flavour::Flavour;
+use crate::signature::{Argument, Function};
+
+/// Ready-made parts of the expansion.
+pub(crate) struct Pieces {
+    pub(crate) krate: Path,
+    /// `static __IDEM_SITE: Site = ..;`
+    pub(crate) site: TokenStream,
+    /// Calls on `Call` or `HttpCall` that both have: scope, times, policies.
+    pub(crate) settings: TokenStream,
+    /// Whether the work is moved to a task if its caller goes away.
+    pub(crate) detached: bool,
+}
+
+impl Pieces {
+    pub(crate) fn new(options: &Options, function: &Function, flavour: Flavour) -> Self {
+        let here = Span::mixed_site();
+        let krate = options.krate.clone().unwrap_or_else(|| parse_quote_spanned!(here=> ::idem));
+        Self {
+            site: site(&krate, options, function),
+            settings: settings(&krate, options),
+            detached: options.given("inline").is_none()
+                && (options.given("detached").is_some() || function.borrow(flavour).is_none()),
+            krate,
+        }
+    }
+
+    /// `run`, or `run_inline` for work that ends with its caller.
+    pub(crate) fn run(&self, plain: &str, span: Span) -> Ident {
+        let name = if self.detached { plain.to_owned() } else { plain.replacen("run", "run_inline", 1) };
+        Ident::new(&name, span)
+    }
+}
+
+fn site(krate: &Path, options: &Options, function: &Function) -> TokenStream {
+    let here = Span::mixed_site();
+    let (pinned, operation) = match &options.operation {
+        Some(operation) => ("pinned", quote!(#operation)),
+        None => {
+            let name = format!("::{}", function.name());
+            ("unpinned", quote_spanned!(here=> ::core::concat!(::core::module_path!(), #name)))
+        }
+    };
+    let pinned = Ident::new(pinned, here);
+    quote_spanned! {here=>
+        static __IDEM_SITE: #krate::__private::Site = #krate::__private::Site::#pinned(
+            #operation, ::core::file!(), ::core::line!(), ::core::column!(),
+        );
+    }
+}
+
+fn settings(krate: &Path, options: &Options) -> TokenStream {
+    let here = Span::mixed_site();
+    let mut settings = TokenStream::new();
+    settings.extend(match &options.scope {
+        Some(Scope::Expr(scope)) => {
+            let scope = by_reference(scope);
+            quote_spanned!(here=> .scope(#scope))
+        }
+        Some(Scope::Shared) | None => quote_spanned!(here=> .shared()),
+    });
+    for (name, time) in &options.times {
+        let (name, time) = (Ident::new(name, here), time.expression());
+        settings.extend(quote_spanned!(here=> .#name(#time)));
+    }
+    for policy in &options.policies {
+        let (name, value) = (Ident::new(policy.option(), here), policy.expression(krate));
+        settings.extend(quote_spanned!(here=> .#name(#value)));
+    }
+    if options.given("rebind").is_some() {
+        settings.extend(quote_spanned!(here=> .rebind(true)));
+    }
+    settings
+}
+
+/// A reference to an expression, blamed at the expression; of a tuple, references to its parts, so that none is moved.
+pub(crate) fn by_reference(expr: &Expr) -> TokenStream {
+    let here = Span::mixed_site().located_at(expr.span());
+    match expr {
+        Expr::Paren(paren) => by_reference(&paren.expr),
+        Expr::Tuple(tuple) => {
+            let parts = tuple.elems.iter().map(by_reference);
+            quote_spanned!(here=> &(#(#parts,)*))
+        }
+        Expr::Path(_) | Expr::Field(_) | Expr::MethodCall(_) | Expr::Call(_) | Expr::Lit(_) => {
+            quote_spanned!(here=> &#expr)
+        }
+        _ => quote_spanned!(here=> &(#expr)),
+    }
+}
+
+/// Binds what the argument's pattern binds, before options look at it.
+pub(crate) fn take_apart(argument: &Argument, value: &TokenStream) -> TokenStream {
+    let here = Span::mixed_site();
+    let (cfg, pat) = (&argument.cfg, argument.pattern_without_mut());
+    if argument.bindings.is_empty() {
+        return TokenStream::new();
+    }
+    quote_spanned!(here=> #(#cfg)* let #pat = #value;)
+}
+
+/// Moves the arguments into the body whole, also those that it does not look at: a guard among them lives as long as
+/// the body does.
+///
+/// What only the options use is not called unused.
+pub(crate) fn take_over(options: &Options, arguments: &[Argument]) -> TokenStream {
+    let here = Span::mixed_site();
+    let mut taken = TokenStream::new();
+    for argument in arguments.iter().filter(|argument| !argument.taken) {
+        let cfg = &argument.cfg;
+        if argument.bindings.is_empty() {
+            let (pat, param) = (&argument.pat, &argument.param);
+            taken.extend(quote_spanned!(here=> #(#cfg)* let #param = #param; #(#cfg)* let #pat = #param;));
+        }
+        for binding in &argument.bindings {
+            let (ident, mutability) = (&binding.ident, binding.mutability.filter(|_| !binding.by_ref));
+            // `None` or a unit struct is a pattern that looks like a binding.
+            if !ident.to_string().starts_with(char::is_uppercase) {
+                let allow =
+                    options.mentions(ident).then(|| quote_spanned!(here=> #[allow(unused_variables)]));
+                taken.extend(quote_spanned!(here=> #(#cfg)* #allow let #mutability #ident = #ident;));
+            }
+        }
+    }
+    taken
+}
+
+/// A statement that tells the compiler what the body ends with, so that its errors are those of a plain function.
+pub(crate) fn pin_type(ty: &Type) -> TokenStream {
+    let (ty, _) = without_impl_trait(ty);
+    if matches!(ty, Type::Infer(_)) {
+        return TokenStream::new();
+    }
+    let here = Span::mixed_site().located_at(ty.span());
+    quote_spanned! {here=>
+        #[allow(unreachable_code, clippy::all, clippy::pedantic, clippy::restriction)]
+        if false {
+            let __idem_never: #ty = loop {};
+            return __idem_never;
+        }
+    }
+}
+
+/// The type with `_` where it says `impl Trait`, which only a signature may say.
+fn without_impl_trait(ty: &Type) -> (Type, bool) {
+    struct Infer(bool);
+    impl VisitMut for Infer {
+        fn visit_type_mut(&mut self, ty: &mut Type) {
+            if let Type::ImplTrait(_) = ty {
+                *ty = parse_quote_spanned!(ty.span()=> _);
+                self.0 = true;
+            } else {
+                visit_mut::visit_type_mut(self, ty);
+            }
+        }
+    }
+    let (mut ty, mut infer) = (ty.clone(), Infer(false));
+    while let Type::Group(group) = ty {
+        ty = *group.elem;
+    }
+    infer.visit_type_mut(&mut ty);
+    (ty, infer.0)
+}
+
+/// Whether a type says `impl Trait` somewhere.
+pub(crate) fn says_impl_trait(ty: &Type) -> bool {
+    without_impl_trait(ty).1
+}
+
+/// Puts the identifier of an argument into the signature; what was a pattern there is bound inside.
+pub(crate) fn rename(argument: &Argument, sig: &mut syn::Signature) {
+    if let Some(FnArg::Typed(typed)) = sig.inputs.get_mut(argument.position) {
+        let ident = argument.param.clone();
+        *typed.pat =
+            Pat::Ident(PatIdent { attrs: Vec::new(), by_ref: None, mutability: None, ident, subpat: None });
+    }
+}

@@ -1,0 +1,144 @@
+//! The plain flavour: the signature stays, the `Ok` value is stored.
+
+use proc_macro2::{Span, TokenStream};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::Type;
+use syn::spanned::Spanned;
+
+use super::pieces::{Pieces, by_reference, pin_type, rename, says_impl_trait, take_apart, take_over};
+use crate::args::{Fingerprint, KeySource, Options};
+use crate::signature::{Argument, Function};
+
+pub(crate) fn expand(pieces: &Pieces, options: &Options, mut function: Function) -> TokenStream {
+    let here = Span::mixed_site();
+    // Validation refuses a function that declares no result.
+    let Some(output) = function.output().cloned() else { return function.into_token_stream() };
+    let work = match &function.boxed {
+        Some(boxed) => boxed.inside_tokens(),
+        None => function.body.clone(),
+    };
+    let call = call(pieces, options, &function, &output, &work);
+    for argument in &function.arguments {
+        rename(argument, &mut function.sig);
+    }
+    function.body = match &function.boxed {
+        None => call,
+        Some(boxed) => {
+            let (before, pin) = (&boxed.before, &boxed.pin);
+            quote_spanned!(here=> #(#before)* #pin(async move { #call }))
+        }
+    };
+    function.into_token_stream()
+}
+
+/// Everything that happens when the function is called.
+fn call(
+    pieces: &Pieces,
+    options: &Options,
+    function: &Function,
+    output: &Type,
+    body: &TokenStream,
+) -> TokenStream {
+    let here = Span::mixed_site();
+    let Pieces { krate, site, settings, .. } = pieces;
+    let arguments = &function.arguments;
+    let apart = arguments.iter().filter(|argument| !argument.is_plain()).map(|argument| {
+        let param = &argument.param;
+        take_apart(argument, &quote!(#param))
+    });
+    let key = match &options.key {
+        Some(KeySource::Expr(key) | KeySource::Header { expr: key, .. }) => by_reference(key),
+        None => TokenStream::new(),
+    };
+    let (digest, fingerprint) = fingerprint(pieces, options, arguments);
+    let engine = engine(pieces, options);
+    let (pin, take_over) = (pin_type(output), take_over(options, arguments));
+    let outer_pin = function.boxed.as_ref().map(|_| &pin);
+    let check = check_output(pieces, options, output);
+    let storing = if options.given("store_err").is_some() { "run_storing_err" } else { "run" };
+    let run = pieces.run(storing, here);
+    quote_spanned! {here=>
+        #outer_pin
+        #site
+        #check
+        #digest
+        #(#apart)*
+        let __idem_call = {
+            #engine
+            __idem_engine.call_at(&__IDEM_SITE).key(#key) #settings #fingerprint
+        };
+        let __idem_outcome = __idem_call.#run(move |_| async move {
+            #pin
+            #take_over
+            #body
+        }).await;
+        #krate::__private::finish(__idem_outcome)
+    }
+}
+
+/// Binds `__idem_engine`.
+fn engine(pieces: &Pieces, options: &Options) -> TokenStream {
+    let here = Span::mixed_site();
+    let krate = &pieces.krate;
+    match &options.engine {
+        Some(engine) => {
+            let engine = by_reference(engine);
+            quote_spanned!(here=> let __idem_engine: &#krate::Idempotency = #engine;)
+        }
+        None => quote_spanned! {here=>
+            let __idem_engine = match #krate::__private::global() {
+                ::core::result::Result::Ok(__idem_engine) => __idem_engine,
+                ::core::result::Result::Err(__idem_error) => return #krate::__private::refuse(__idem_error),
+            };
+        },
+    }
+}
+
+/// The statements that take the fingerprint of the arguments, and the call that hands it over.
+fn fingerprint(pieces: &Pieces, options: &Options, arguments: &[Argument]) -> (TokenStream, TokenStream) {
+    let here = Span::mixed_site();
+    let krate = &pieces.krate;
+    match &options.fingerprint {
+        Some(Fingerprint::Nothing) => (TokenStream::new(), quote_spanned!(here=> .unfingerprinted())),
+        Some(Fingerprint::Expr(expr)) => {
+            let expr = by_reference(expr);
+            (TokenStream::new(), quote_spanned!(here=> .fingerprint(#expr)))
+        }
+        Some(Fingerprint::Raw) | None => {
+            let counted = arguments
+                .iter()
+                .filter(|argument| argument.name().is_none_or(|name| !options.skip.contains(name)))
+                .map(|argument| {
+                    let (cfg, param) = (&argument.cfg, &argument.param);
+                    let name = argument.name().map_or_else(|| param.to_string(), ToString::to_string);
+                    // Asked for at the argument, so that the compiler complains there.
+                    let there = here.located_at(argument.ty.span());
+                    let value = quote_spanned!(there=> #krate::__private::countable(&#param));
+                    quote_spanned!(here=> #(#cfg)* __idem_arguments.add(#name, #value);)
+                });
+            let digest = quote_spanned! {here=>
+                let __idem_fingerprint = {
+                    #[allow(unused_mut)]
+                    let mut __idem_arguments = #krate::__private::Arguments::new(&__IDEM_SITE);
+                    #(#counted)*
+                    __idem_arguments.finish()
+                };
+            };
+            (digest, quote_spanned!(here=> .fingerprint_digest(__idem_fingerprint)))
+        }
+    }
+}
+
+/// Asks of the output what storing and replaying it needs, at the place where it is declared.
+fn check_output(pieces: &Pieces, options: &Options, output: &Type) -> TokenStream {
+    if says_impl_trait(output) {
+        return TokenStream::new();
+    }
+    let krate = &pieces.krate;
+    let there = Span::mixed_site().located_at(output.span());
+    if options.given("store_err").is_some() {
+        quote_spanned!(there=> #krate::__private::output_is_kept_whole::<#output>();)
+    } else {
+        quote_spanned!(there=> #krate::__private::output_is_kept::<#output>();)
+    }
+}

@@ -1,0 +1,282 @@
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::*;
+use crate::errors::Errors;
+
+/// The expansion without blanks, since those are the printer's.
+fn expansion(flavour: Flavour, options: TokenStream, function: TokenStream) -> String {
+    let mut errors = Errors::default();
+    let options = Options::parse(options, flavour, &mut errors);
+    assert!(errors.is_empty());
+    let function = syn::parse2(function).expect("a function");
+    expand(&options, function, flavour).to_string().replace([' ', '\n'], "")
+}
+
+fn plain(options: TokenStream, function: TokenStream) -> String {
+    expansion(Flavour::Plain, options, function)
+}
+
+fn http(options: TokenStream, function: TokenStream) -> String {
+    expansion(Flavour::Http, options, function)
+}
+
+#[test]
+fn an_expansion_is_a_function_again() {
+    let function = || {
+        quote!(
+            pub async fn f<T: Send + 'static>(a: A, State(b): S<T>) -> Result<B, E>
+            where
+                T: Clone,
+            {
+                body()
+            }
+        )
+    };
+    for flavour in [Flavour::Plain, Flavour::Http] {
+        let mut errors = Errors::default();
+        let options = Options::parse(
+            quote!(key = a.id, ttl = "1h", operation = "f", engine = b.e),
+            flavour,
+            &mut errors,
+        );
+        let function = syn::parse2(function()).expect("a function");
+        let expanded: syn::ItemFn = syn::parse2(expand(&options, function, flavour)).expect("a function");
+        assert!(expanded.sig.asyncness.is_some());
+        assert_eq!(expanded.sig.generics.params.len(), 1);
+        assert!(expanded.sig.generics.where_clause.is_some());
+    }
+}
+
+#[test]
+fn the_plain_signature_stays() {
+    let expanded = plain(
+        quote!(key = msg.id, ttl = "1h"),
+        quote!(
+            async fn f(mut msg: Msg, (a, b): (A, B), _: C) -> Result<T, E> {
+                body()
+            }
+        ),
+    );
+    assert!(expanded.starts_with("asyncfnf(msg:Msg,a:(A,B),__idem_arg_2:C)->Result<T,E>{"), "{expanded}");
+    assert!(expanded.contains("let(a,b)=a;"), "{expanded}");
+    assert!(expanded.contains("letmutmsg=msg;"), "{expanded}");
+}
+
+#[test]
+fn whole_arguments_are_fingerprinted_before_they_are_taken_apart() {
+    let expanded = plain(
+        quote!(key = a, ttl = "1h", skip(pool)),
+        quote!(
+            async fn f((a, b): (A, B), pool: P, _: C) -> Result<T, E> {
+                body()
+            }
+        ),
+    );
+    let fingerprint = expanded.find(".add(\"a\",::idem::__private::countable(&a))").expect("fingerprinted");
+    assert!(fingerprint < expanded.find("let(a,b)=a;").expect("taken apart"));
+    assert!(expanded.contains(".add(\"__idem_arg_2\","), "{expanded}");
+    assert!(!expanded.contains(".add(\"pool\""), "{expanded}");
+}
+
+#[test]
+fn conditional_arguments_stay_conditional() {
+    let expanded = plain(
+        quote!(key = a, ttl = "1h"),
+        quote!(
+            async fn f(a: A, #[cfg(x)] b: B) -> Result<T, E> {}
+        ),
+    );
+    assert!(expanded.contains("#[cfg(x)]__idem_arguments.add(\"b\""), "{expanded}");
+    assert!(expanded.contains("#[cfg(x)]letb=b;"), "{expanded}");
+}
+
+#[test]
+fn borrowing_functions_run_inline() {
+    let options = || quote!(key = k, ttl = "1h");
+    assert!(
+        plain(
+            options(),
+            quote!(
+                async fn f(a: A) -> R {}
+            )
+        )
+        .contains(".run(move")
+    );
+    assert!(
+        plain(
+            options(),
+            quote!(
+                async fn f(a: &A) -> R {}
+            )
+        )
+        .contains(".run_inline(move")
+    );
+    assert!(
+        plain(
+            quote!(key = k, ttl = "1h", inline),
+            quote!(
+                async fn f(a: A) -> R {}
+            )
+        )
+        .contains(".run_inline(")
+    );
+    let stored = quote!(key = k, ttl = "1h", store_err);
+    assert!(
+        plain(
+            stored.clone(),
+            quote!(
+                async fn f(a: A) -> R {}
+            )
+        )
+        .contains(".run_storing_err(")
+    );
+    assert!(
+        plain(
+            stored,
+            quote!(
+                async fn f(a: &A) -> R {}
+            )
+        )
+        .contains(".run_inline_storing_err(")
+    );
+    let detached = quote!(key = k, ttl = "1h", detached, operation = "o");
+    assert!(
+        plain(
+            detached,
+            quote!(
+                async fn f(a: impl Into<A>) -> R {}
+            )
+        )
+        .contains(".run(move")
+    );
+}
+
+#[test]
+fn options_become_calls() {
+    let expanded = plain(
+        quote! {
+            key = (a.id, a.part), ttl = "24h", scope = shared, operation = "o", engine = a.idem, fingerprint = none,
+            lease = LEASE, in_flight = wait("5s"), on_crash = reject, rebind, crate = ::renamed
+        },
+        quote!(
+            async fn f(a: A) -> R {}
+        ),
+    );
+    for part in [
+        "::renamed::__private::Site::pinned(\"o\",",
+        "let__idem_engine:&::renamed::Idempotency=&a.idem;",
+        ".key(&(&a.id,&a.part,)).shared()",
+        ".ttl(::core::time::Duration::from_millis(86400000u64)).lease(LEASE)",
+        ".in_flight(::renamed::__private::InFlight::Wait(::core::time::Duration::from_millis(5000u64)))",
+        ".on_crash(::renamed::__private::OnCrash::Reject).rebind(true).unfingerprinted()",
+    ] {
+        assert!(expanded.contains(part), "{part} not in {expanded}");
+    }
+    assert!(!expanded.contains("::idem::"), "{expanded}");
+}
+
+#[test]
+fn an_operation_that_is_not_pinned_is_the_path_of_the_function() {
+    let expanded = plain(
+        quote!(key = k, ttl = "1h"),
+        quote!(
+            async fn r#type() -> R {}
+        ),
+    );
+    assert!(
+        expanded.contains("Site::unpinned(::core::concat!(::core::module_path!(),\"::type\")"),
+        "{expanded}"
+    );
+    assert!(expanded.contains("::idem::__private::global()"), "{expanded}");
+}
+
+#[test]
+fn a_handler_captures_its_request_in_the_last_argument() {
+    let expanded = http(
+        quote!(key = header, ttl = "1h", scope = user.id, engine = app.idem),
+        quote!(
+            async fn f(State(app): State<App>, user: User, Json(req): Json<Req>) -> Result<Json<R>, E> {
+                body()
+            }
+        ),
+    );
+    let signature = "asyncfnf(app:State<App>,user:User,req:::idem::__private::axum::Captured<Json<Req>>)->::idem::__private::axum::Response{";
+    assert!(expanded.starts_with(signature), "{expanded}");
+    for part in [
+        "let(__idem_last,__idem_request)=req.into_parts();letState(app)=app;letJson(req)=__idem_last;",
+        "::idem::__private::axum::call(__idem_engine,&__IDEM_SITE,__idem_request)",
+        ".key_header(::core::option::Option::None).scope(&user.id)",
+        "::idem::__private::axum::into_response(__idem_answer)",
+    ] {
+        assert!(expanded.contains(part), "{part} not in {expanded}");
+    }
+    assert!(!expanded.contains("SCOPE_LEFT_OUT") && !expanded.contains("fingerprint"), "{expanded}");
+}
+
+#[test]
+fn a_handler_without_arguments_gets_one() {
+    for function in [
+        quote!(
+            async fn f() -> &'static str {
+                "x"
+            }
+        ),
+        quote!(
+            async fn f(self) -> &'static str {
+                "x"
+            }
+        ),
+    ] {
+        let expanded = http(quote!(key = header("X-Key"), ttl = "1h", fingerprint = raw), function);
+        assert!(
+            expanded.contains(
+                "__idem_captured:::idem::__private::axum::Captured<::idem::__private::axum::Nothing>)"
+            ),
+            "{expanded}"
+        );
+        assert!(expanded.contains("let(_,__idem_request)=__idem_captured.into_parts();"), "{expanded}");
+        assert!(expanded.contains(".key_header(::core::option::Option::Some(\"X-Key\"))"), "{expanded}");
+        assert!(expanded.contains(".fingerprint_raw()"), "{expanded}");
+    }
+}
+
+#[test]
+fn a_handler_without_scope_says_so() {
+    let expanded = http(
+        quote!(key = header, ttl = "1h"),
+        quote!(
+            async fn f(req: Request) {}
+        ),
+    );
+    assert!(expanded.contains("let()=::idem::__private::axum::SCOPE_LEFT_OUT;"), "{expanded}");
+    let expanded = http(
+        quote!(key = header, ttl = "1h", scope = shared),
+        quote!(
+            async fn f(req: Request) {}
+        ),
+    );
+    assert!(!expanded.contains("SCOPE_LEFT_OUT") && expanded.contains(".shared()"), "{expanded}");
+}
+
+#[test]
+fn an_opaque_answer_is_not_pinned_and_a_result_of_one_is() {
+    let expanded = http(
+        quote!(key = header, ttl = "1h"),
+        quote!(
+            async fn f() -> impl IntoResponse {
+                "x"
+            }
+        ),
+    );
+    assert!(!expanded.contains("__idem_never"), "{expanded}");
+    let expanded = http(
+        quote!(key = header, ttl = "1h"),
+        quote!(
+            async fn f() -> Result<impl IntoResponse, E> {
+                Ok("x")
+            }
+        ),
+    );
+    assert!(expanded.contains("let__idem_never:Result<_,E>=loop{};"), "{expanded}");
+}

@@ -1,0 +1,266 @@
+use proc_macro2::TokenStream;
+use quote::quote;
+
+use super::*;
+
+fn mistakes(flavour: Flavour, options: TokenStream, function: TokenStream) -> Vec<String> {
+    let mut errors = Errors::default();
+    let options = Options::parse(options, flavour, &mut errors);
+    let function = syn::parse2(function).expect("a function");
+    validate(&options, &function, flavour, &mut errors);
+    errors.messages()
+}
+
+#[track_caller]
+fn refuses(flavour: Flavour, options: TokenStream, function: TokenStream, expected: &str) {
+    let mistakes = mistakes(flavour, options, function);
+    assert!(mistakes.iter().any(|mistake| mistake.contains(expected)), "{mistakes:?}");
+}
+
+const NONE: [String; 0] = [];
+
+#[test]
+fn key_and_ttl_are_enough() {
+    let function = quote!(
+        async fn f(msg: Msg) -> Result<(), E> {}
+    );
+    assert_eq!(mistakes(Flavour::Plain, quote!(key = msg.id, ttl = "24h"), function), NONE);
+    assert_eq!(
+        mistakes(
+            Flavour::Http,
+            quote!(key = header, ttl = "24h"),
+            quote!(
+                async fn f() {}
+            )
+        ),
+        NONE
+    );
+}
+
+#[test]
+fn without_key_or_ttl_nothing_is_promised() {
+    let found = mistakes(
+        Flavour::Plain,
+        quote!(),
+        quote!(
+            async fn f() -> Result<(), E> {}
+        ),
+    );
+    assert!(
+        found[0].starts_with("`key` is missing") && found[1].starts_with("`ttl` is missing"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn an_option_that_could_not_be_read_is_not_called_missing() {
+    let found = mistakes(
+        Flavour::Plain,
+        quote!(key = , ttl = "0s"),
+        quote!(
+            async fn f() -> Result<(), E> {}
+        ),
+    );
+    assert_eq!(found.len(), 2, "{found:?}");
+}
+
+#[test]
+fn header_means_the_header_in_handlers_only() {
+    let options = || quote!(key = header, ttl = "1h");
+    refuses(
+        Flavour::Plain,
+        options(),
+        quote!(
+            async fn f(a: A) -> R {}
+        ),
+        "idem::axum::idempotent",
+    );
+    assert_eq!(
+        mistakes(
+            Flavour::Plain,
+            options(),
+            quote!(
+                async fn f(header: A) -> R {}
+            )
+        ),
+        NONE
+    );
+}
+
+#[test]
+fn only_async_functions_will_do() {
+    let options = || quote!(key = k, ttl = "1h");
+    for (function, expected) in [
+        (
+            quote!(
+                fn f() -> Result<(), E> {}
+            ),
+            "only an `async fn`",
+        ),
+        (
+            quote!(
+                const fn f() -> Result<(), E> {}
+            ),
+            "`const fn`",
+        ),
+        (
+            quote!(
+                fn f() -> impl Future<Output = R> {}
+            ),
+            "write `async fn`",
+        ),
+        (
+            quote!(
+                async extern "C" fn f() -> Result<(), E> {}
+            ),
+            "`extern` function",
+        ),
+        (
+            quote!(
+                async fn f() {}
+            ),
+            "returns `Result<T, E>`",
+        ),
+    ] {
+        refuses(Flavour::Plain, options(), function, expected);
+    }
+}
+
+#[test]
+fn skip_names_arguments_that_exist() {
+    let function = || {
+        quote!(
+            async fn f(msg: M, (pool, x): P) -> R {}
+        )
+    };
+    let with = |skip: TokenStream| quote!(key = k, ttl = "1h", skip(#skip));
+    assert_eq!(mistakes(Flavour::Plain, with(quote!(pool)), function()), NONE);
+    refuses(Flavour::Plain, with(quote!(pol)), function(), "did you mean `pool`?");
+    refuses(Flavour::Plain, with(quote!(database)), function(), "the arguments are `msg`, `pool`");
+    refuses(Flavour::Plain, with(quote!(msg, msg)), function(), "`msg` is skipped twice");
+    refuses(Flavour::Plain, with(quote!(self)), function(), "`self` is never part");
+    refuses(Flavour::Http, with(quote!(msg)), function(), "there is nothing to skip");
+}
+
+#[test]
+fn options_that_contradict_each_other_are_refused() {
+    let function = || {
+        quote!(
+            async fn f(msg: M) -> R {}
+        )
+    };
+    for (options, expected) in [
+        (quote!(skip(msg), fingerprint = 1), "keep one"),
+        (quote!(missing = derive, fingerprint = none), "leaves none"),
+        (quote!(expired = rerun, tombstone_ttl = "1d"), "with `rerun` none is kept"),
+        (quote!(inline, detached), "exclude each other"),
+        (quote!(inline, on_disconnect = finish), "ends with its caller"),
+        (quote!(fingerprint = raw), "compares the bytes of a request"),
+        (quote!(store_if = |r| true), "`store_err` keeps errors too"),
+        (quote!(transaction = tx), "comes with the SQL stores"),
+    ] {
+        refuses(Flavour::Plain, quote!(key = k, ttl = "1h", #options), function(), expected);
+    }
+    refuses(Flavour::Http, quote!(key = k, ttl = "1h", store_err), function(), "kept by its status");
+}
+
+#[test]
+fn work_that_borrows_cannot_outlive_its_caller() {
+    let options = |more: TokenStream| quote!(key = k, ttl = "1h", operation = "o", #more);
+    let borrowing = || {
+        quote!(
+            async fn f(pool: &Pool) -> R {}
+        )
+    };
+    refuses(Flavour::Plain, options(quote!(detached)), borrowing(), "must own its arguments");
+    refuses(Flavour::Plain, options(quote!(on_disconnect = finish)), borrowing(), "must own its arguments");
+    let maybe = || {
+        quote!(
+            async fn f(a: impl Into<A>) -> R {}
+        )
+    };
+    refuses(Flavour::Plain, options(quote!(on_disconnect = finish)), maybe(), "add `'static`");
+    assert_eq!(mistakes(Flavour::Plain, options(quote!(detached, on_disconnect = finish)), maybe()), NONE);
+}
+
+#[test]
+fn an_operation_is_a_name() {
+    let with = |operation: TokenStream| quote!(key = k, ttl = "1h", operation = #operation);
+    let long = "o".repeat(256);
+    for (operation, expected) in [
+        (quote!(""), "is empty"),
+        (quote!("  "), "is empty"),
+        (quote!(5), "is a text"),
+        (quote!(#long), "256 bytes"),
+    ] {
+        refuses(
+            Flavour::Plain,
+            with(operation),
+            quote!(
+                async fn f() -> R {}
+            ),
+            expected,
+        );
+    }
+    assert_eq!(
+        mistakes(
+            Flavour::Plain,
+            with(quote!(names::SHIP)),
+            quote!(
+                async fn f<T>() -> R {}
+            )
+        ),
+        NONE
+    );
+    refuses(
+        Flavour::Plain,
+        quote!(key = k, ttl = "1h"),
+        quote!(
+            async fn f<T>() -> R {}
+        ),
+        "operation = \"..f\"",
+    );
+}
+
+#[test]
+fn a_handler_is_an_ordinary_owned_function() {
+    let options = || quote!(key = header, ttl = "1h", operation = "o");
+    refuses(
+        Flavour::Http,
+        options(),
+        quote!(
+            async fn f(&self) {}
+        ),
+        "takes owned values",
+    );
+    refuses(
+        Flavour::Http,
+        options(),
+        quote!(
+            async fn f(#[cfg(x)] a: A) {}
+        ),
+        "cannot be conditional",
+    );
+    assert_eq!(
+        mistakes(
+            Flavour::Http,
+            options(),
+            quote!(
+                async fn f(self, #[cfg(x)] a: A, b: B) {}
+            )
+        ),
+        NONE
+    );
+}
+
+#[test]
+fn every_mistake_is_found_at_once() {
+    let found = mistakes(
+        Flavour::Plain,
+        quote!(key = header, tll = "1h", skip(x), on_crash = explode),
+        quote!(
+            const fn f<T>(a: A) -> R {}
+        ),
+    );
+    assert_eq!(found.len(), 7, "{found:#?}");
+}
