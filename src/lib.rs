@@ -24,5 +24,11 @@ pub use idem_core::store::Store;
 
 pub use idem_core as core;
 
+pub use idem_macros::idempotent;
+
+#[doc(hidden)]
+#[path = "private.rs"]
+pub mod __private;
+
 #[cfg(feature = "memory")]
 pub use idem_core::memory::MemoryStore;

@@ -222,13 +222,11 @@ fn check_name(name: &Ident, text: &str, flavour: Flavour) -> syn::Result<()> {
         return refuse(format!("`{text}` is not supported yet"));
     }
     let offered = || NAMES.into_iter().filter(move |name| is_offered(name, flavour));
-    match nearest(text, offered()) {
-        Some(near) => refuse(format!("unknown option `{text}`; did you mean `{near}`?")),
-        None => {
-            let all: Vec<_> = offered().map(|name| format!("`{name}`")).collect();
-            refuse(format!("unknown option `{text}`; the options are {}", all.join(", ")))
-        }
+    if let Some(near) = nearest(text, offered()) {
+        return refuse(format!("unknown option `{text}`; did you mean `{near}`?"));
     }
+    let all: Vec<_> = offered().map(|name| format!("`{name}`")).collect();
+    refuse(format!("unknown option `{text}`; the options are {}", all.join(", ")))
 }
 
 fn is_offered(name: &str, flavour: Flavour) -> bool {

@@ -28,7 +28,7 @@ pub fn idempotent(
     options: proc_macro::TokenStream,
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
-    attribute(options.into(), item.into(), Flavour::Plain).into()
+    attribute(options.into(), &item.into(), Flavour::Plain).into()
 }
 
 /// Makes a handler of axum run once for each key.
@@ -40,16 +40,16 @@ pub fn idempotent_axum(
     options: proc_macro::TokenStream,
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
-    attribute(options.into(), item.into(), Flavour::Http).into()
+    attribute(options.into(), &item.into(), Flavour::Http).into()
 }
 
-fn attribute(options: TokenStream, item: TokenStream, flavour: Flavour) -> TokenStream {
+fn attribute(options: TokenStream, item: &TokenStream, flavour: Flavour) -> TokenStream {
     let mut errors = Errors::default();
     let options = Options::parse(options, flavour, &mut errors);
     let function: Function = match syn::parse2(item.clone()) {
         Ok(function) => function,
         Err(error) => {
-            errors.push(signature::no_function(&item, error));
+            errors.push(signature::no_function(item, error));
             let errors = errors.to_tokens();
             return quote!(#item #errors);
         }

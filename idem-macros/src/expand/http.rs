@@ -5,7 +5,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{FnArg, parse_quote_spanned};
 
-use super::pieces::{Pieces, by_reference, pin_type, rename, take_apart, take_over};
+use super::pieces::{Pieces, by_reference, engine, pin_type, rename, take_apart, take_over};
 use crate::args::{Fingerprint, KeySource, Options};
 use crate::signature::{Argument, Function};
 
@@ -59,9 +59,9 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
     let last = if last.is_some() { quote_spanned!(here=> __idem_last) } else { quote_spanned!(here=> _) };
     let warning = options.given("scope").is_none().then(|| {
         let there = here.located_at(Span::call_site());
-        quote_spanned!(there=> let () = #krate::__private::axum::SCOPE_LEFT_OUT;)
+        quote_spanned!(there=> let () = #krate::__private::SCOPE_LEFT_OUT;)
     });
-    let engine = engine(pieces, options);
+    let engine = engine(krate, options, &quote_spanned!(here=> #krate::__private::axum::refused));
     let (key, fingerprint) = (key(options), fingerprint(options));
     let store_if = options.store_if.as_ref().map(|predicate| quote_spanned!(here=> .store_if(#predicate)));
     let take_over = take_over(options, arguments);
@@ -85,24 +85,6 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
             }.await;
             #krate::__private::axum::into_response(__idem_answer)
         }).await
-    }
-}
-
-/// Binds `__idem_engine`.
-fn engine(pieces: &Pieces, options: &Options) -> TokenStream {
-    let here = Span::mixed_site();
-    let krate = &pieces.krate;
-    match &options.engine {
-        Some(engine) => {
-            let engine = by_reference(engine);
-            quote_spanned!(here=> let __idem_engine: &#krate::Idempotency = #engine;)
-        }
-        None => quote_spanned! {here=>
-            let __idem_engine = match #krate::__private::global() {
-                ::core::result::Result::Ok(__idem_engine) => __idem_engine,
-                ::core::result::Result::Err(__idem_error) => return #krate::__private::axum::refuse(__idem_error),
-            };
-        },
     }
 }
 

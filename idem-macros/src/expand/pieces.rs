@@ -43,18 +43,32 @@ impl Pieces {
 
 fn site(krate: &Path, options: &Options, function: &Function) -> TokenStream {
     let here = Span::mixed_site();
-    let (pinned, operation) = match &options.operation {
-        Some(operation) => ("pinned", quote!(#operation)),
-        None => {
-            let name = format!("::{}", function.name());
-            ("unpinned", quote_spanned!(here=> ::core::concat!(::core::module_path!(), #name)))
-        }
+    let (pinned, operation) = if let Some(operation) = &options.operation {
+        ("pinned", quote!(#operation))
+    } else {
+        let name = format!("::{}", function.name());
+        ("unpinned", quote_spanned!(here=> ::core::concat!(::core::module_path!(), #name)))
     };
     let pinned = Ident::new(pinned, here);
     quote_spanned! {here=>
         static __IDEM_SITE: #krate::__private::Site = #krate::__private::Site::#pinned(
             #operation, ::core::file!(), ::core::line!(), ::core::column!(),
         );
+    }
+}
+
+/// Binds `__idem_engine`; without an engine of the process the function returns what `refusal` makes of the error.
+pub(crate) fn engine(krate: &Path, options: &Options, refusal: &TokenStream) -> TokenStream {
+    let here = Span::mixed_site();
+    if let Some(engine) = &options.engine {
+        let engine = by_reference(engine);
+        return quote_spanned!(here=> let __idem_engine: &#krate::Idempotency = #engine;);
+    }
+    quote_spanned! {here=>
+        let __idem_engine = match #krate::__private::global() {
+            ::core::result::Result::Ok(__idem_engine) => __idem_engine,
+            ::core::result::Result::Err(__idem_error) => return #refusal(__idem_error),
+        };
     }
 }
 

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::Type;
 use syn::spanned::Spanned;
 
-use super::pieces::{Pieces, by_reference, pin_type, rename, says_impl_trait, take_apart, take_over};
+use super::pieces::{Pieces, by_reference, engine, pin_type, rename, says_impl_trait, take_apart, take_over};
 use crate::args::{Fingerprint, KeySource, Options};
 use crate::signature::{Argument, Function};
 
@@ -51,7 +51,7 @@ fn call(
         None => TokenStream::new(),
     };
     let (digest, fingerprint) = fingerprint(pieces, options, arguments);
-    let engine = engine(pieces, options);
+    let engine = engine(krate, options, &quote_spanned!(here=> #krate::__private::refused));
     let (pin, take_over) = (pin_type(output), take_over(options, arguments));
     let outer_pin = function.boxed.as_ref().map(|_| &pin);
     let check = check_output(pieces, options, output);
@@ -73,24 +73,6 @@ fn call(
             #body
         }).await;
         #krate::__private::finish(__idem_outcome)
-    }
-}
-
-/// Binds `__idem_engine`.
-fn engine(pieces: &Pieces, options: &Options) -> TokenStream {
-    let here = Span::mixed_site();
-    let krate = &pieces.krate;
-    match &options.engine {
-        Some(engine) => {
-            let engine = by_reference(engine);
-            quote_spanned!(here=> let __idem_engine: &#krate::Idempotency = #engine;)
-        }
-        None => quote_spanned! {here=>
-            let __idem_engine = match #krate::__private::global() {
-                ::core::result::Result::Ok(__idem_engine) => __idem_engine,
-                ::core::result::Result::Err(__idem_error) => return #krate::__private::refuse(__idem_error),
-            };
-        },
     }
 }
 

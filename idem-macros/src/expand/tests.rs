@@ -249,7 +249,7 @@ fn a_handler_without_scope_says_so() {
             async fn f(req: Request) {}
         ),
     );
-    assert!(expanded.contains("let()=::idem::__private::axum::SCOPE_LEFT_OUT;"), "{expanded}");
+    assert!(expanded.contains("let()=::idem::__private::SCOPE_LEFT_OUT;"), "{expanded}");
     let expanded = http(
         quote!(key = header, ttl = "1h", scope = shared),
         quote!(
