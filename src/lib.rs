@@ -1,6 +1,7 @@
 //! Makes a retried request happen once.
 
 // Generated code names the crate as its users do; our own tests use it, too.
+#[allow(unused_extern_crates)]
 extern crate self as idem;
 
 #[cfg(feature = "axum")]
