@@ -44,6 +44,7 @@ pub use call::HttpCall;
 pub use captured::{AllHeaders, CaptureOptions, Captured, Nothing, Request, Tuned, Via};
 pub use idem_core::http::key::Syntax;
 pub use idem_core::policy::Mark;
+pub use idem_macros::idempotent_axum as idempotent;
 pub use rejection::{Refused, Rejection, refuse};
 
 /// What the attribute's expansion calls. Not for others.

@@ -10,6 +10,9 @@ pub use idem_core::global::global;
 pub use idem_core::operation::Site;
 pub use idem_core::policy::{Expired, InFlight, Missing, OnCrash, OnDisconnect, OnStoreError};
 
+#[cfg(feature = "axum")]
+pub use crate::axum::__private as axum;
+
 /// Named by handlers that say nothing of their scope, so that the compiler warns there.
 #[deprecated(
     note = "without `scope` strangers' keys share one scope, and one caller can be answered with what \

@@ -61,7 +61,8 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
         let there = here.located_at(Span::call_site());
         quote_spanned!(there=> let () = #krate::__private::SCOPE_LEFT_OUT;)
     });
-    let engine = engine(krate, options, &quote_spanned!(here=> #krate::__private::axum::refused));
+    let engine =
+        engine(krate, options, &quote_spanned!(here=> #krate::__private::axum::refuse(&__idem_error)));
     let (key, fingerprint) = (key(options), fingerprint(options));
     let store_if = options.store_if.as_ref().map(|predicate| quote_spanned!(here=> .store_if(#predicate)));
     let take_over = take_over(options, arguments);

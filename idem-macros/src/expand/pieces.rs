@@ -57,7 +57,8 @@ fn site(krate: &Path, options: &Options, function: &Function) -> TokenStream {
     }
 }
 
-/// Binds `__idem_engine`; without an engine of the process the function returns what `refusal` makes of the error.
+/// Binds `__idem_engine`; without an engine of the process the function returns `refusal`, made of
+/// `__idem_error`.
 pub(crate) fn engine(krate: &Path, options: &Options, refusal: &TokenStream) -> TokenStream {
     let here = Span::mixed_site();
     if let Some(engine) = &options.engine {
@@ -67,7 +68,7 @@ pub(crate) fn engine(krate: &Path, options: &Options, refusal: &TokenStream) -> 
     quote_spanned! {here=>
         let __idem_engine = match #krate::__private::global() {
             ::core::result::Result::Ok(__idem_engine) => __idem_engine,
-            ::core::result::Result::Err(__idem_error) => return #refusal(__idem_error),
+            ::core::result::Result::Err(__idem_error) => return #refusal,
         };
     }
 }

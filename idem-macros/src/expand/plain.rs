@@ -51,7 +51,7 @@ fn call(
         None => TokenStream::new(),
     };
     let (digest, fingerprint) = fingerprint(pieces, options, arguments);
-    let engine = engine(krate, options, &quote_spanned!(here=> #krate::__private::refused));
+    let engine = engine(krate, options, &quote_spanned!(here=> #krate::__private::refused(__idem_error)));
     let (pin, take_over) = (pin_type(output), take_over(options, arguments));
     let outer_pin = function.boxed.as_ref().map(|_| &pin);
     let check = check_output(pieces, options, output);
