@@ -34,13 +34,9 @@ impl Arguments {
     }
 
     /// Adds an argument by its name and its value.
-    pub fn add(
-        &mut self,
-        name: &str,
-        argument: impl FnOnce(&mut Hasher, &str) -> Result<(), FingerprintError>,
-    ) {
+    pub fn add(&mut self, name: &str, Counted(argument): Counted<'_>) {
         if self.failed.is_none() {
-            self.failed = argument(&mut self.hasher, name).err();
+            self.failed = argument.count(&mut self.hasher, name).err();
         }
     }
 
@@ -66,13 +62,25 @@ impl Arguments {
 pub trait Countable: Serialize {}
 
 #[diagnostic::do_not_recommend]
-impl<T: Serialize + ?Sized> Countable for T {}
+impl<T: Serialize> Countable for T {}
+
+/// An argument that is known to be [`Countable`]; says so once, where it is made.
+#[allow(missing_debug_implementations)]
+pub struct Counted<'a>(&'a dyn Count);
+
+trait Count {
+    fn count(&self, hasher: &mut Hasher, name: &str) -> Result<(), FingerprintError>;
+}
+
+impl<T: Serialize> Count for T {
+    fn count(&self, hasher: &mut Hasher, name: &str) -> Result<(), FingerprintError> {
+        hasher.value(name, self)
+    }
+}
 
 /// Makes an argument ready for [`Arguments::add`].
-pub fn countable<T: Countable + ?Sized>(
-    value: &T,
-) -> impl FnOnce(&mut Hasher, &str) -> Result<(), FingerprintError> {
-    move |hasher, name| hasher.value(name, value)
+pub const fn countable<T: Countable>(value: &T) -> Counted<'_> {
+    Counted(value)
 }
 
 /// What an idempotent function returns.

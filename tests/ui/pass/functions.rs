@@ -13,8 +13,9 @@ use async_trait::async_trait;
 use idem::{Idempotency, MemoryStore, idempotent};
 use serde::{Deserialize, Serialize};
 
+/// Why it was not run.
 #[derive(Debug)]
-struct Error;
+pub struct Error;
 
 impl From<idem::Error> for Error {
     fn from(_: idem::Error) -> Self {
@@ -79,7 +80,7 @@ async fn no_arguments() -> Answer<()> {
     Ok(())
 }
 
-#[idempotent(key = id, ttl = "24h", operation = "generic", skip(counter))]
+#[idempotent(key = id, ttl = "24h", operation = "generic", skip(counter, rest))]
 async fn generic<'a, T, const N: usize>(id: T, rest: [u8; N], text: Cow<'a, str>, counter: &'a Counter) -> Answer
 where
     T: Display + Serialize + idem::ToKey,
@@ -144,7 +145,7 @@ impl Service {
 
 #[async_trait]
 trait Ship {
-    async fn ship(&self, msg: Message, (a, mut b): (u8, u8)) -> Answer;
+    async fn ship(&self, msg: Message, parts: (u8, u8)) -> Answer;
 
     #[idempotent(key = id, ttl = "24h", operation = "default")]
     async fn by_default(&self, id: u32) -> Answer

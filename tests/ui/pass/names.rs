@@ -2,7 +2,7 @@
 
 #![deny(warnings)]
 #![no_implicit_prelude]
-#![allow(non_upper_case_globals, dead_code)]
+#![allow(non_upper_case_globals, dead_code, unused_imports, unused_macros)]
 
 mod user {
     // Whatever the expansion says, it must not mean these.
