@@ -32,7 +32,8 @@ use crate::sync::sleep;
 ///
 /// It is bounded: full of live records, it refuses new keys with [`StoreErrorKind::Full`] while those it holds still
 /// answer. A live record is never evicted. Expired ones make room by themselves, a few at each visit, so that nothing
-/// needs to [`sweep`](Store::sweep) it; sweeping gives memory back while no new keys come.
+/// needs to [`sweep`](Store::sweep) it; sweeping gives memory back while no new keys come. A record costs about 290 bytes
+/// besides its answer.
 #[derive(Clone)]
 pub struct MemoryStore(Arc<Table>);
 

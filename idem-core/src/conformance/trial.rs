@@ -204,7 +204,7 @@ impl Trial {
         Ok(())
     }
 
-    /// Lets `many` tasks claim at once; tells how often the store granted, and at which attempts.
+    /// Makes these claims at once, each in a task of its own; the replies come in the order of the claims.
     pub(super) async fn race(&self, claims: Vec<(RecordId, Claim)>) -> Result<Vec<Claimed>, Failure> {
         let barrier = Arc::new(tokio::sync::Barrier::new(claims.len()));
         let racers: Vec<_> = claims

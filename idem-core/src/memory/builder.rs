@@ -29,7 +29,7 @@ impl MemoryStoreBuilder {
         self
     }
 
-    /// Sets from how many bytes on new keys are refused, at 256 bytes a record and the size of its answer.
+    /// Sets from how many bytes on new keys are refused, at 288 bytes a record and the size of its answer.
     ///
     /// Work that was begun is always completed, so the bound can be exceeded by the answers of what is in flight.
     /// Default = none.

@@ -301,3 +301,13 @@ impl Entry {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_stays_within_the_memory_that_a_record_is_said_to_cost() {
+        assert!(size_of::<Entry>() <= 184, "{} bytes", size_of::<Entry>());
+    }
+}
