@@ -33,3 +33,6 @@ pub mod __private;
 
 #[cfg(feature = "memory")]
 pub use idem_core::memory::MemoryStore;
+
+#[cfg(feature = "sqlite")]
+pub use idem_sqlx::{SqliteStore, Sweeper};

@@ -1,0 +1,12 @@
+//! The service from outside: the built binary as a child process, over real HTTP on loopback.
+
+mod crash;
+mod disconnect;
+mod home;
+mod http;
+mod once;
+mod race;
+mod service;
+mod shutdown;
+mod validation;
+mod zombie;

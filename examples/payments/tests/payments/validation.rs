@@ -1,0 +1,69 @@
+//! What is refused before it is tried, and what is not there yet.
+
+use serde_json::json;
+
+use crate::home::{Home, fresh_key, on_each_store};
+use crate::http::charge;
+use crate::service::Service;
+
+on_each_store! {
+    async fn a_malformed_charge_is_refused_with_its_reason_and_leaves_the_key_free(home) {
+        let service = Service::start(&home, &[]).await;
+        let alice = service.caller("alice");
+        let key = fresh_key();
+        for (field, value, reason) in [
+            ("amount", json!(0), "a positive integer"),
+            ("amount", json!(-5), "a positive integer"),
+            ("amount", json!(1.5), "a positive integer"),
+            ("amount", json!("5"), "a positive integer"),
+            ("amount", json!(9_223_372_036_854_775_808_u64), "a positive integer"),
+            ("amount", json!(null), "a positive integer"),
+            ("currency", json!("dong"), "three letters"),
+            ("currency", json!("₫"), "three letters"),
+            ("source", json!("tok_unheard_of"), "no such source"),
+            ("source", json!("tok_slow_soon"), "milliseconds"),
+            ("description", json!(7), "string"),
+            ("metadata", json!([]), "map"),
+        ] {
+            let mut body = charge("tok_visa");
+            body[field] = value;
+            let refused = alice.post("/charges", key.as_str(), &body).await;
+            assert_eq!(refused.status, 422, "{body}: {refused:?}");
+            assert!(refused.body.contains(field) && refused.body.contains(reason), "{body}: {refused:?}");
+        }
+        let refused = alice.post("/charges", key.as_str(), &json!({ "amount": 5 })).await;
+        assert!(refused.status == 422 && refused.body.contains("missing field `currency`"), "{refused:?}");
+        // Nothing was claimed, so the key is as good as new.
+        alice.charge(&key, "tok_visa").await.assert_created(1);
+        assert_eq!(alice.rows("/charges").await.len(), 1);
+    }
+
+    async fn fields_that_are_not_known_are_ignored_but_belong_to_the_request(home) {
+        let service = Service::start(&home, &[]).await;
+        let alice = service.caller("alice");
+        let mut body = charge("tok_visa");
+        body["colour"] = json!("red");
+        alice.post("/charges", "k", &body).await.assert_created(1);
+        body["colour"] = json!("blue");
+        assert_eq!(alice.post("/charges", "k", &body).await.code().as_deref(), Some("idempotency_conflict"));
+    }
+
+    async fn what_is_not_there_is_not_found(home) {
+        let service = Service::start(&home, &[]).await;
+        let alice = service.caller("alice");
+        for path in ["/charges/ch_0", "/payouts/po_0", "/charges/ch_0/refund"] {
+            let missing = alice.get(path).await;
+            assert_eq!((missing.status, missing.code().as_deref()), (404, Some("not_found")), "{path}");
+        }
+        assert_eq!(alice.post("/charges/ch_0/refund", "k", &json!(null)).await.status, 404);
+    }
+
+    async fn transfers_are_not_built_yet_and_accounts_start_with_1000(home) {
+        let service = Service::start(&home, &[]).await;
+        let alice = service.caller("alice");
+        let transfer = json!({ "from": "alice", "to": "bob", "amount": 5 });
+        let refused = alice.post("/transfers", "k", &transfer).await;
+        assert_eq!((refused.status, refused.code().as_deref()), (501, Some("not_implemented")));
+        assert_eq!(alice.rows("/accounts").await, [json!({ "account": "alice", "balance": 1000 })]);
+    }
+}
