@@ -13,6 +13,7 @@ use idem_core::engine::Idempotency;
 use idem_core::error::{Error, ErrorKind, ReplayError};
 use idem_core::fingerprint::{Digest, FingerprintError};
 use idem_core::http::key::{IDEMPOTENCY_KEY, Syntax};
+use idem_core::http::problem::REPLAYED;
 use idem_core::http::response::decode;
 use idem_core::key::{Key, KeyError, ToKey};
 use idem_core::operation::{Operation, Site};
@@ -316,8 +317,11 @@ struct Marker(HeaderName);
 impl Marker {
     fn of(call: &Call) -> Self {
         let name = call.engine().config().replay_header();
+        if name == REPLAYED.as_str() {
+            return Self(REPLAYED);
+        }
         // The engine has checked the name when it was built.
-        Self(HeaderName::try_from(name).unwrap_or(idem_core::http::problem::REPLAYED))
+        Self(HeaderName::try_from(name).unwrap_or(REPLAYED))
     }
 }
 

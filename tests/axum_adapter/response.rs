@@ -298,6 +298,12 @@ fn streaming(content_type: &'static str) -> (App, mpsc::UnboundedSender<Result<B
     (app, sender)
 }
 
+/// Sends `POST /charges`; the response must begin although its body has not ended.
+async fn begin(app: &App) -> Response {
+    let response = app.router().oneshot(post("k-1", ""));
+    tokio::time::timeout(Duration::from_secs(10), response).await.expect("the response is held back").unwrap()
+}
+
 async fn data(body: &mut Body) -> Option<Result<Bytes, axum::Error>> {
     body.frame().await.map(|frame| frame.map(|frame| frame.into_data().unwrap()))
 }
@@ -308,7 +314,7 @@ async fn an_event_stream_passes_at_once_and_leaves_a_tombstone() {
         ["text/event-stream", "Text/Event-Stream; charset=utf-8", "multipart/x-mixed-replace; boundary=b"]
     {
         let (app, events) = streaming(content_type);
-        let mut response = app.router().oneshot(post("k-1", "")).await.unwrap();
+        let mut response = begin(&app).await;
         app.post("k-1", "").await.assert_problem(410, "idempotency_response_unavailable");
         for event in ["data: 1\n\n", "data: 2\n\n"] {
             events.send(Ok(event.into())).unwrap();
@@ -325,7 +331,7 @@ async fn a_stream_that_grows_too_long_goes_on_while_it_is_written() {
     let (app, chunks) = streaming("application/x-ndjson");
     chunks.send(Ok(vec![1; MIB].into())).unwrap();
     chunks.send(Ok(vec![2; 1].into())).unwrap();
-    let mut response = app.router().oneshot(post("k-1", "")).await.unwrap();
+    let mut response = begin(&app).await;
     assert_eq!(data(response.body_mut()).await.unwrap().unwrap(), vec![1; MIB]);
     assert_eq!(data(response.body_mut()).await.unwrap().unwrap(), vec![2; 1]);
     assert!(data(response.body_mut()).now_or_never().is_none());
@@ -343,7 +349,7 @@ async fn a_slow_stream_marked_as_a_tombstone_passes_at_once() {
         let stream = futures_util::stream::poll_fn(move |cx| receiver.poll_recv(cx));
         std::future::ready((Extension(Mark::Tombstone), Body::from_stream(stream)).into_response())
     });
-    let mut response = app.router().oneshot(post("k-1", "")).await.unwrap();
+    let mut response = begin(&app).await;
     sender.send(Ok("1".into())).unwrap();
     assert_eq!(data(response.body_mut()).await.unwrap().unwrap(), "1");
     app.post("k-1", "").await.assert_problem(410, "idempotency_response_unavailable");
@@ -354,7 +360,7 @@ async fn a_body_that_breaks_off_is_neither_stored_nor_made_again() {
     let (app, chunks) = streaming("application/json");
     chunks.send(Ok("{\"a\":".into())).unwrap();
     chunks.send(Err(std::io::Error::other("the database went away"))).unwrap();
-    let mut response = app.router().oneshot(post("k-1", "")).await.unwrap();
+    let mut response = begin(&app).await;
     assert_eq!(data(response.body_mut()).await.unwrap().unwrap(), "{\"a\":");
     assert!(
         data(response.body_mut()).await.unwrap().unwrap_err().to_string().contains("the database went away")
@@ -438,7 +444,7 @@ async fn an_unprotected_answer_streams() {
     let (app, chunks) = streaming("application/json");
     let app = app.calling(|call| call.on_store_error(OnStoreError::Run));
     app.store.go_down();
-    let mut response = app.router().oneshot(post("k-1", "")).await.unwrap();
+    let mut response = begin(&app).await;
     chunks.send(Ok("1".into())).unwrap();
     assert_eq!(data(response.body_mut()).await.unwrap().unwrap(), "1");
 }
