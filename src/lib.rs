@@ -1,4 +1,64 @@
 //! Makes a retried request happen once.
+//!
+//! Whoever sends a request and hears nothing back sends it again. An *idempotency key* says that both are one request:
+//! the first call with a key runs, what it answered is stored, and every further call with that key gets the stored
+//! answer. One attribute does it.
+//!
+//! ```
+//! use idem::{Idempotency, MemoryStore, idempotent};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Clone, Serialize)]
+//! struct OrderPaid {
+//!     message_id: String,
+//!     order: u64,
+//! }
+//!
+//! #[derive(Debug, PartialEq, Serialize, Deserialize)]
+//! struct Label {
+//!     parcel: u64,
+//! }
+//!
+//! #[idempotent(key = paid.message_id, ttl = "7d", scope = shared, engine = idem, skip(idem))]
+//! async fn ship(paid: OrderPaid, idem: Idempotency) -> Result<Label, idem::Error> {
+//!     println!("shipped: this is printed once");
+//!     Ok(Label { parcel: paid.order })
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), idem::Error> {
+//! let idem = Idempotency::new(MemoryStore::new());
+//! let paid = OrderPaid { message_id: "m-1".into(), order: 17 };
+//! let label = ship(paid.clone(), idem.clone()).await?;
+//! assert_eq!(label, ship(paid, idem).await?);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where to begin
+//!
+//! - [`macro@idempotent`] for any async function, `idem::axum::idempotent` (feature `axum`) for handlers
+//! - [`Idempotency`], the engine: made once, cloned everywhere; [`Idempotency::call`] does by hand what the attribute does
+//! - [`Store`], the contract of stores; [`MemoryStore`], and `SqliteStore` (feature `sqlite`)
+//! - [`current`], for a handler that wants its attempt, a derived key, or to say something of its outcome
+//! - `idem::guide` (in the documentation of all features): what is promised, keys and scopes, HTTP, stores, operating
+//!
+//! # What it does not do
+//!
+//! A lease cannot make an effect happen exactly once if a process dies between the effect and the stored answer. The
+//! chapter on guarantees says what happens then, and how derived keys close the gap.
+//!
+//! # Features
+//!
+//! | feature | what it brings |
+//! |---|---|
+//! | `memory` (default) | [`MemoryStore`] |
+//! | `sqlite` | `SqliteStore`, through sqlx |
+//! | `axum` | `idem::axum`, for axum 0.8 |
+//! | `metrics` | the counter `idem_calls_total` of the `metrics` crate |
+//! | `uuid` | `Uuid` as a key or a scope |
+//!
+//! The oldest supported Rust is 1.95.
 
 // Generated code names the crate as its users do; our own tests use it, too.
 #[allow(unused_extern_crates)]
@@ -6,6 +66,9 @@ extern crate self as idem;
 
 #[cfg(feature = "axum")]
 pub mod axum;
+
+#[cfg(all(any(doc, doctest), feature = "memory", feature = "sqlite", feature = "axum"))]
+pub mod guide;
 
 pub use idem_core::answer::Answer;
 pub use idem_core::call::Call;

@@ -1,0 +1,23 @@
+//! The guide: what holds, how requests are told apart, what goes over HTTP, where records live, and what to watch.
+//!
+//! Chapters are read in any order; begin with [`guarantees`].
+
+#[doc = include_str!("../docs/guarantees.md")]
+pub mod guarantees {}
+
+#[doc = include_str!("../docs/keys-scopes-operations.md")]
+pub mod keys_scopes_operations {}
+
+#[doc = include_str!("../docs/http.md")]
+pub mod http {}
+
+#[doc = include_str!("../docs/choosing-a-store.md")]
+pub mod choosing_a_store {}
+
+#[doc = include_str!("../docs/operating.md")]
+pub mod operating {}
+
+/// The README's code, so that it compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub mod readme {}
