@@ -56,7 +56,9 @@ async fn run(options: &Options) -> Result<(), Box<dyn Error + Send + Sync>> {
     let listener = TcpListener::bind(options.listen)
         .await
         .map_err(|error| format!("cannot listen on {}: {error}", options.listen))?;
+    // Before anybody knows that we are here.
+    let end = service::told_to_end()?;
     println!("listening on http://{}", listener.local_addr()?);
-    service::serve(listener, app).await;
+    service::serve(listener, app, end).await;
     Ok(())
 }

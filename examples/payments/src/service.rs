@@ -1,5 +1,6 @@
 //! The running service, and how it ends.
 
+use std::io;
 use std::time::Duration;
 
 use idem::Sweeper;
@@ -12,8 +13,8 @@ use crate::app::App;
 /// How long requests may take to finish once the service was told to end.
 const GRACE: Duration = Duration::from_secs(30);
 
-/// Serves until SIGTERM or ctrl-c, then lets every handler finish.
-pub async fn serve(listener: TcpListener, app: App) {
+/// Serves until it is told to end, then lets every handler finish.
+pub async fn serve(listener: TcpListener, app: App, end: impl Future<Output = ()>) {
     let idem = app.idem.clone();
     let sweeper = Sweeper::spawn(idem.store().clone(), Duration::from_mins(1));
     let (stop, stopped) = oneshot::channel::<()>();
@@ -21,7 +22,7 @@ pub async fn serve(listener: TcpListener, app: App) {
         let _ = stopped.await;
     });
     let mut server = tokio::spawn(server.into_future());
-    told_to_end().await;
+    end.await;
 
     tracing::info!("ending: no new requests, those under way finish");
     drop(stop);
@@ -37,23 +38,24 @@ pub async fn serve(listener: TcpListener, app: App) {
     }
 }
 
-async fn told_to_end() {
-    let ctrl_c = async {
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-            return ctrl_c.await;
-        };
+/// Waits for SIGTERM or ctrl-c. From now on, not only from the first poll: they no longer end the process by themselves.
+#[cfg(unix)]
+pub fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
         tokio::select! {
-            () = ctrl_c => {}
             _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
         }
-    }
-    #[cfg(not(unix))]
-    ctrl_c.await;
+    })
+}
+
+/// Waits for ctrl-c.
+#[cfg(not(unix))]
+pub fn told_to_end() -> io::Result<impl Future<Output = ()>> {
+    Ok(async {
+        let _ = tokio::signal::ctrl_c().await;
+    })
 }

@@ -99,6 +99,19 @@ on_each_store! {
         replay.assert_replays(&first);
     }
 
+    async fn a_charge_may_take_much_longer_than_its_lease(home) {
+        let service = Service::start(&home, &["--lease", "1s"]).await;
+        let alice = service.caller("alice");
+        let running = alice.begin("/charges", "k", "tok_slow_5000").await;
+        // All the time it is 409, though five leases have gone by.
+        let (replay, refused) = alice.retry("/charges", "k", &charge("tok_slow_5000")).await;
+        assert!(refused > 0);
+        let first = running.answer().await;
+        first.assert_created(1);
+        replay.assert_replays(&first);
+        assert_eq!(alice.rows("/charges").await, [first.json()]);
+    }
+
     async fn a_duplicate_may_wait_for_the_first_and_gets_its_answer(home) {
         let service = Service::start(&home, &["--wait", "30s"]).await;
         let alice = service.caller("alice");

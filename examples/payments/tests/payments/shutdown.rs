@@ -49,3 +49,13 @@ async fn a_service_told_to_end_takes_no_new_connections() {
     assert!(service.ended().await.success(), "an idle connection does not keep it");
     assert!(tokio::net::TcpStream::connect(&service.address).await.is_err());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_may_be_told_to_end_as_soon_as_it_listens() {
+    for _ in 0..5 {
+        let home = Home::memory();
+        let mut service = Service::start(&home, &[]).await;
+        service.terminate();
+        assert!(service.ended().await.success(), "it was killed instead");
+    }
+}

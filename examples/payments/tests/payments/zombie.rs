@@ -7,7 +7,8 @@ use crate::http::{Caller, Pending, until};
 use crate::service::Service;
 
 const OPTIONS: &[&str] = &["--lease", "1s"];
-const SOURCE: &str = "tok_slow_4000";
+/// Long enough for a busy machine to see the take-over before the zombie's own handler is due.
+const SOURCE: &str = "tok_slow_8000";
 
 /// Asks until a request is neither answered nor refused at once: it has taken over and runs.
 async fn take_over(caller: &Caller) -> Pending {
