@@ -8,7 +8,6 @@ use tracing::Instrument as _;
 
 use crate::answer::{Answer, Codec};
 use crate::flight::Flight;
-use crate::record::State;
 use crate::store::{Fenced, Release, StoreError};
 use crate::sync::{Instant, Spawner, sleep};
 use crate::tracker::Active;
@@ -80,26 +79,19 @@ pub(crate) fn release(flight: Arc<Flight>, how: Release, active: Active) {
 
 /// Takes back a claim that may have got through though the caller was refused.
 ///
-/// Looks first: only a first attempt may be forgotten, since an earlier one has bound the key. A claim that is still
-/// on its way is looked for a few times; if it comes later than that, its lease ends it.
+/// A claim that is still on its way is looked for a few times; if it comes later than that, its lease ends it.
 pub(crate) fn clear(flight: Arc<Flight>) {
-    const LOOKS: u32 = 4;
+    const TRIES: u32 = 4;
     let Some(active) = flight.enter() else { return };
     spawn(async move {
         let begun = Instant::now();
         let mut pauses = Pauses(Pauses::FIRST);
-        let mut looks = 0;
-        while looks < LOOKS && begun.elapsed() < flight.lease() {
+        let mut tries = 0;
+        while tries < TRIES && begun.elapsed() < flight.lease() {
             pauses.pause().await;
-            match flight.try_look_up().await {
-                Ok(Some(record)) if matches!(record.state, State::InFlight | State::Lapsed) => {
-                    match flight.try_release(flight.undoing(record.attempt)).await {
-                        Ok(Fenced::Held) => break,
-                        Ok(Fenced::Lost) => looks += 1,
-                        Err(_) => {}
-                    }
-                }
-                Ok(_) => looks += 1,
+            match flight.try_release(flight.undoing()).await {
+                Ok(Fenced::Held) => break,
+                Ok(Fenced::Lost) => tries += 1,
                 Err(_) => {}
             }
         }

@@ -14,7 +14,7 @@ use crate::key::{Key, Scope};
 use crate::lease::Leases;
 use crate::operation::{Operation, Place, Site};
 use crate::record::{Inspection, RecordId};
-use crate::store::{Retention, Settle, Settled, Store, StoreError};
+use crate::store::{Settle, Settled, Store, StoreError};
 use crate::sync::Mutex;
 use crate::tracker::Tracker;
 use crate::within::within;
@@ -180,9 +180,7 @@ impl Idempotency {
     ///
     /// When the store cannot be reached; the record may be settled.
     pub async fn settle(&self, id: &RecordId, answer: crate::answer::Answer) -> Result<Settled, Error> {
-        let policy = self.0.config.policy;
-        let retention = Retention { ttl: policy.ttl, tombstone_ttl: None };
-        let how = Settle::Complete { answer, retention };
+        let how = Settle::Complete { answer, retention: self.0.config.policy.retention() };
         self.ask(self.0.store.settle(id, &how)).await.map_err(|error| error.at(id))
     }
 

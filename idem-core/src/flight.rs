@@ -18,7 +18,7 @@ use crate::lease::{Abort, Held};
 use crate::policy::{OnCrash, Policy, Verdict};
 use crate::record::{Record, RecordId, State};
 use crate::run::{RUN, Run};
-use crate::store::{Claim, Claimed, Fenced, Release, Retention, StoreError, StoreErrorKind};
+use crate::store::{Claim, Claimed, Fenced, Release, StoreError, StoreErrorKind};
 use crate::sync::{AtomicBool, Instant, Ordering, sleep};
 use crate::tracker::Active;
 use crate::within::within;
@@ -175,13 +175,12 @@ impl Flight {
     ///
     /// What an earlier attempt bound stays bound.
     pub(crate) async fn undo(self: &Arc<Self>, grant: Grant) {
-        let how = self.undoing(grant.attempt);
-        let _ = self.release(how, grant.active).await;
+        let _ = self.release(self.undoing(), grant.active).await;
     }
 
-    /// How to give back a claim of this attempt under which nothing ran.
-    pub(crate) fn undoing(&self, attempt: u32) -> Release {
-        if attempt == 1 { Release::Forget } else { Release::KeepBinding(self.policy.ttl) }
+    /// How to give back a claim under which nothing ran.
+    pub(crate) fn undoing(&self) -> Release {
+        Release::Undo(self.policy.ttl)
     }
 
     /// What a failure does to the record.
@@ -221,7 +220,7 @@ impl Flight {
         };
         let failed = !matches!(verdict, Verdict::Complete(_));
         let this = self.clone();
-        let conclude = async move { this.conclude(verdict, attempt, active).await };
+        let conclude = async move { this.conclude(verdict, active).await };
         let fenced = if inline {
             let carry = self.engine.0.config.carry.as_ref();
             Either::Left(Detach::new(self.clone(), carry, conclude))
@@ -238,22 +237,14 @@ impl Flight {
         }
     }
 
-    async fn conclude(self: Arc<Self>, verdict: Verdict, attempt: u32, active: Active) -> Fenced {
+    async fn conclude(self: Arc<Self>, verdict: Verdict, active: Active) -> Fenced {
         let how = match verdict {
             Verdict::Complete(answer) => return self.complete(answer, active).await,
             Verdict::Fail => self.failing(),
             Verdict::Retryable => Release::KeepBinding(self.policy.ttl),
-            Verdict::Forget => self.undoing(attempt),
+            Verdict::Undo => self.undoing(),
         };
         self.release(how, active).await
-    }
-
-    pub(crate) fn retention(&self) -> Retention {
-        use crate::policy::Expired;
-        Retention {
-            ttl: self.policy.ttl,
-            tombstone_ttl: (self.policy.expired == Expired::Reject).then_some(self.policy.tombstone_ttl),
-        }
     }
 
     /// Stores the answer; if the store cannot say, goes on in the background and counts as held.
@@ -270,7 +261,7 @@ impl Flight {
 
     pub(crate) async fn try_complete(&self, answer: &Answer) -> Result<Fenced, StoreError> {
         let shared = &self.engine.0;
-        let step = shared.store.complete(&self.id, self.claim.owner, answer, self.retention());
+        let step = shared.store.complete(&self.id, self.claim.owner, answer, self.policy.retention());
         within(self.store_timeout(), step).await
     }
 

@@ -98,11 +98,12 @@ impl Store for MemoryStore {
     }
 
     async fn release(&self, id: &RecordId, owner: Owner, how: Release) -> Result<Fenced, StoreError> {
-        if how == Release::Forget {
-            let held = self.0.forget(id, |entry, now| entry.release(owner, how, now) == Fenced::Held);
-            return Ok(if held { Fenced::Held } else { Fenced::Lost });
-        }
-        Ok(self.0.step(id, Fenced::Lost, |entry, now| entry.release(owner, how, now)))
+        let mut fenced = Fenced::Lost;
+        self.0.forget(id, |entry, now| {
+            fenced = entry.release(owner, how, now);
+            fenced == Fenced::Held && entry.is_undone(how)
+        });
+        Ok(fenced)
     }
 
     async fn renew(&self, id: &RecordId, owner: Owner, lease: Duration) -> Result<Fenced, StoreError> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::answer::Answer;
 pub use crate::store::OnCrash;
+use crate::store::Retention;
 
 /// What a caller gets while another holds the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -104,6 +105,12 @@ impl Default for Policy {
 }
 
 impl Policy {
+    /// How long an answer is kept.
+    pub(crate) fn retention(&self) -> Retention {
+        let refused = self.expired == Expired::Reject;
+        Retention { ttl: self.ttl, tombstone_ttl: refused.then_some(self.tombstone_ttl) }
+    }
+
     /// What is wrong with it, if anything.
     pub(crate) fn fault(&self) -> Option<&'static str> {
         if self.ttl.is_zero() {
@@ -129,8 +136,8 @@ pub enum Verdict {
     Fail,
     /// The work failed and says that running it again is right: free and bound, also under [`OnCrash::Reject`].
     Retryable,
-    /// The work never began: free and unbound.
-    Forget,
+    /// The work never began: as if the key had not been claimed.
+    Undo,
 }
 
 /// What a handler says of its own outcome; obeyed whatever the status.

@@ -21,7 +21,10 @@ use crate::record::{Record, RecordId};
 ///   duration is over at once; one too long for the store's clock is cut to the longest it can keep, never wrapped.
 /// - A record past its expiry is absent for every method, swept or not, except that one completed with a
 ///   [`tombstone_ttl`](Retention::tombstone_ttl) is refused as [`Claimed::Expired`] until that is over too.
-/// - An in-flight record outlives its lease by [`Claim::binding`]; an unknown one stays until it is settled.
+/// - An in-flight record outlives its lease by [`Claim::binding`]. An unknown one, and a lapsed one that was claimed
+///   under [`OnCrash::Reject`], stays until it is completed, released or settled.
+/// - [`complete`](Self::complete), [`release`](Self::release) and [`renew`](Self::renew) ask for expiry as well as for
+///   the owner: what they do must not depend on whether the sweeper came by.
 /// - `Ok` is an answer, a lost race included. `Err` means that the store could not say; the step may have happened, and
 ///   repeating it with the same owner is safe.
 /// - A dropped future may or may not have taken its step.
@@ -189,8 +192,12 @@ pub enum Fenced {
 /// How a claim ends without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Release {
-    /// As if it had never been claimed; the next claim is attempt 1.
-    Forget,
+    /// As if this claim had not been granted, since nothing ran under it.
+    ///
+    /// A first attempt is forgotten: the next claim is attempt 1, with any payload. A later one was bound by an earlier
+    /// one that may have run: the record is free, and for so long bound to its payload. The store decides that within
+    /// the step, since only it knows the attempt for sure.
+    Undo(Duration),
     /// Free to run again, for so long bound to its payload.
     KeepBinding(Duration),
     /// The outcome is unknown; nobody may run it until it is settled.

@@ -24,10 +24,11 @@ pub(crate) struct Statements {
     ///
     /// `id, owner, answer, ttl, ttl + tombstone_ttl`
     pub(crate) complete: &'static str,
-    /// Deletes the record, if it is in flight under this owner.
+    /// Takes back a claim under which nothing ran, if the record is in flight under this owner: a first attempt is gone
+    /// at once, a later one failed.
     ///
-    /// `id, owner`
-    pub(crate) forget: &'static str,
+    /// `id, owner, binding`
+    pub(crate) undo: &'static str,
     /// Ends the lease as failed or unknown, if the record is in flight under this owner.
     ///
     /// `id, owner, state, binding`

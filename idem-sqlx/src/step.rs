@@ -26,7 +26,7 @@ pub(crate) enum Verb {
     Claim,
     TakeOver,
     Complete,
-    Forget,
+    Undo,
     Fail,
     Renew,
     Settle,
@@ -39,7 +39,7 @@ impl Verb {
         Self::Claim,
         Self::TakeOver,
         Self::Complete,
-        Self::Forget,
+        Self::Undo,
         Self::Fail,
         Self::Renew,
         Self::Settle,
@@ -52,7 +52,7 @@ impl Verb {
             Self::Claim => of.claim,
             Self::TakeOver => of.take_over,
             Self::Complete => of.complete,
-            Self::Forget => of.forget,
+            Self::Undo => of.undo,
             Self::Fail => of.fail,
             Self::Renew => of.renew,
             Self::Settle => of.settle,
@@ -184,7 +184,9 @@ impl Step {
 
     pub(crate) fn release(record: &RecordId, by: Owner, how: Release) -> Self {
         let (phase, binding) = match how {
-            Release::Forget => return Self::new(Verb::Forget, [id(record), owner(by)]),
+            Release::Undo(binding) => {
+                return Self::new(Verb::Undo, [id(record), owner(by), span(binding)]);
+            }
             Release::KeepBinding(binding) => (Phase::Failed, to_micros(binding)),
             Release::Unknown => (Phase::Unknown, NEVER),
         };

@@ -160,7 +160,7 @@ async fn a_batch_answers_each_of_its_steps() {
                 let owner = if mine { claim.owner } else { Owner::random() };
                 let fenced = match n % 5 {
                     0 => store.renew(id, owner, HOUR).await,
-                    1 => store.release(id, owner, Release::Forget).await,
+                    1 => store.release(id, owner, Release::Undo(HOUR)).await,
                     2 => store.release(id, owner, Release::KeepBinding(HOUR)).await,
                     _ => store.complete(id, owner, &answer(&n.to_string()), DAY).await,
                 };

@@ -298,7 +298,7 @@ impl Keeper {
         // The response's own mark was set last.
         let mark = parts.extensions.remove::<Mark>().or_else(|| run.marked());
         if !run.is_protected() {
-            return (Response::from_parts(parts, body), Verdict::Forget);
+            return (Response::from_parts(parts, body), Verdict::Undo);
         }
         match plan(&parts, mark, self.store_if.as_ref()) {
             Plan::Store => store(parts, body, self.limit).await,

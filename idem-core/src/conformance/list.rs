@@ -68,7 +68,8 @@ macro_rules! __conformance_cases {
                 operations_do_not_meet
                 scopes_do_not_meet;
             release:
-                a_forgotten_record_runs_as_new
+                an_undone_first_attempt_was_never_granted
+                undoing_a_later_attempt_keeps_the_binding
                 a_failed_record_is_free_at_once
                 the_binding_of_a_failed_record_ends
                 a_failed_record_stays_as_long_as_its_release_said

@@ -197,7 +197,7 @@ impl Trial {
         equal(&shape(self.look_up(id).await?), &before)?;
         self.complete(id, claim, &answer("stale"), keep(LONG)).await?.is_lost()?;
         equal(&shape(self.look_up(id).await?), &before)?;
-        for how in [Release::KeepBinding(LONG), Release::Unknown, Release::Forget] {
+        for how in [Release::KeepBinding(LONG), Release::Unknown, Release::Undo(LONG)] {
             self.release(id, claim, how).await?.is_lost()?;
             equal(&shape(self.look_up(id).await?), &before)?;
         }

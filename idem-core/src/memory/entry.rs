@@ -205,18 +205,24 @@ impl Entry {
         self.phase = Phase::Completed { owner, answer: answer.clone(), until, refused_until };
     }
 
-    /// Ends the lease; [`Release::Forget`] is left to the caller, who holds the entry.
+    /// Ends the lease; an entry that is then [undone](Self::is_undone) is left to the caller, who holds it.
     pub(super) fn release(&mut self, owner: Owner, how: Release, now: Moment) -> Fenced {
         if self.hold_of(owner).is_none() {
             return Fenced::Lost;
         }
         self.wake();
         match how {
-            Release::Forget => {}
-            Release::KeepBinding(span) => self.phase = Phase::Failed { until: now.after(span) },
+            Release::Undo(span) | Release::KeepBinding(span) => {
+                self.phase = Phase::Failed { until: now.after(span) }
+            }
             Release::Unknown => self.phase = Phase::Unknown,
         }
         Fenced::Held
+    }
+
+    /// Whether releasing it so leaves nothing: no attempt but the one that is undone was ever granted.
+    pub(super) fn is_undone(&self, how: Release) -> bool {
+        matches!(how, Release::Undo(_)) && self.attempt == 1
     }
 
     pub(super) fn renew(&mut self, owner: Owner, lease: Duration, now: Moment) -> Fenced {

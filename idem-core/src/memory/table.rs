@@ -208,16 +208,20 @@ impl Table {
         answer
     }
 
-    /// Forgets a record that is not absent, if `agrees` says so; tells what it said.
+    /// Takes a step with a record that is not absent, and forgets it if that says so; tells what it said.
     pub(super) fn forget(&self, id: &RecordId, agrees: impl FnOnce(&mut Entry, Moment) -> bool) -> bool {
         let digest = Id::of(id);
-        let mut shard = self.shards[self.shard_of(digest)].lock();
+        let index = self.shard_of(digest);
+        let mut shard = self.shards[index].lock();
         let now = self.now();
         let Place::Occupied(mut place) = shard.place(digest) else { return false };
         if place.get().entry().state(now).is_none() {
             return false;
         }
-        let (gives_up, _) = place.get_mut().step(|entry| agrees(entry, now));
+        let (gives_up, due) = place.get_mut().step(|entry| agrees(entry, now));
+        if !gives_up {
+            self.note_due(index, due);
+        }
         let gone = gives_up.then(|| self.remove(place));
         drop(shard);
         drop(gone);

@@ -81,7 +81,7 @@ async fn a_released_record_makes_room() {
     let first = claim();
     let _ = store.claim(&id("one"), &first).await.unwrap();
     assert!(is_full(&store, "two").await);
-    assert_eq!(store.release(&id("one"), first.owner, Release::Forget).await.unwrap(), Fenced::Held);
+    assert_eq!(store.release(&id("one"), first.owner, Release::Undo(HOUR)).await.unwrap(), Fenced::Held);
     assert!(store.is_empty());
     complete(&store, "two", 1, keep(HOUR)).await;
 }

@@ -71,7 +71,8 @@ pub(crate) enum Fault {
     ReleasesByForgetting,
     BindsForEver,
     BindsAsTheClaimSaid,
-    BindsTheForgotten,
+    BindsTheUndone,
+    UndoesEarlierAttempts,
     KnowsNothingUnknown,
     ReleasesTheCompleted,
     ReleasesAgain,
@@ -142,7 +143,7 @@ table! {
     ComparesBeforeExpiry => [
         expiry_is_decided_before_the_fingerprint
         a_lapsed_record_is_gone_after_its_binding
-        a_forgotten_record_runs_as_new
+        an_undone_first_attempt_was_never_granted
     ],
     ComparesBeforeTombstones => [a_refused_key_is_refused_whatever_the_payload],
     TakesAnotherVersionForAMismatch => [the_version_is_decided_before_the_fingerprint],
@@ -218,7 +219,8 @@ table! {
     ],
     BindsForEver => [the_binding_of_a_failed_record_ends],
     BindsAsTheClaimSaid => [a_failed_record_stays_as_long_as_its_release_said],
-    BindsTheForgotten => [a_forgotten_record_runs_as_new an_absent_record_is_not_found],
+    BindsTheUndone => [an_undone_first_attempt_was_never_granted an_absent_record_is_not_found],
+    UndoesEarlierAttempts => [undoing_a_later_attempt_keeps_the_binding],
     KnowsNothingUnknown => [an_unknown_outcome_is_refused_to_everybody],
     ReleasesTheCompleted => [a_completed_record_is_neither_renewed_nor_released],
     ReleasesAgain => [a_repeated_release_is_lost],

@@ -224,16 +224,22 @@ impl Store for Faulty {
         let state = self.state(id).await?;
         let binding = known.as_ref().map_or(HOUR, |known| known.claim.binding);
         let how = match (self.fault, how) {
-            (Fault::ReleasesByForgetting, Release::KeepBinding(_)) => Release::Forget,
+            (Fault::ReleasesByForgetting, Release::KeepBinding(_)) => Release::Undo(HOUR),
             (Fault::BindsForEver, Release::KeepBinding(_)) => Release::KeepBinding(Duration::MAX),
             (Fault::BindsAsTheClaimSaid, Release::KeepBinding(_)) => Release::KeepBinding(binding),
-            (Fault::BindsTheForgotten, Release::Forget) | (Fault::KnowsNothingUnknown, Release::Unknown) => {
+            (Fault::BindsTheUndone, Release::Undo(_)) | (Fault::KnowsNothingUnknown, Release::Unknown) => {
                 Release::KeepBinding(HOUR)
             }
             (_, Release::KeepBinding(span)) => Release::KeepBinding(self.span(span)),
             (_, how) => how,
         };
         match self.fault {
+            Fault::UndoesEarlierAttempts
+                if matches!(how, Release::Undo(_)) && state == Some(State::InFlight) =>
+            {
+                self.forget(id).await?;
+                return Ok(Fenced::Held);
+            }
             Fault::LosesALateRelease if state == Some(State::Lapsed) => return Ok(Fenced::Lost),
             Fault::ReleasesTheCompleted if state == Some(State::Completed) => {
                 self.forget(id).await?;

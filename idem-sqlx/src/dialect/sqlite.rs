@@ -80,8 +80,17 @@ pub(crate) const STATEMENTS: Statements = Statements {
         WHERE id = ?1 AND owner = ?2 AND state = 'in_flight' AND gone_at > ",
         now!(),
     ),
-    forget: concat!(
-        r#"DELETE FROM "idem_records" WHERE id = ?1 AND owner = ?2 AND state = 'in_flight' AND gone_at > "#,
+    undo: concat!(
+        r#"UPDATE "idem_records" SET state = 'failed', lease_until = 0, expires_at = CASE attempt WHEN 1 THEN "#,
+        now!(),
+        " ELSE ",
+        until!("?3"),
+        " END, gone_at = CASE attempt WHEN 1 THEN ",
+        now!(),
+        " ELSE ",
+        until!("?3"),
+        r" END
+        WHERE id = ?1 AND owner = ?2 AND state = 'in_flight' AND gone_at > ",
         now!(),
     ),
     fail: concat!(

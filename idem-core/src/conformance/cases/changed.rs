@@ -27,7 +27,7 @@ pub(crate) async fn a_waiter_returns_when_the_record_changes(t: &Trial) -> Verdi
     tokio::time::sleep(Duration::from_millis(20)).await;
     t.complete(&completed, &first, &answer("done"), keep(LONG)).await?.is_held()?;
     t.release(&failed, &second, Release::KeepBinding(LONG)).await?.is_held()?;
-    t.release(&forgotten, &third, Release::Forget).await?.is_held()?;
+    t.release(&forgotten, &third, Release::Undo(LONG)).await?.is_held()?;
     t.store().settle(&settled, &Settle::Forget).await?;
     for waiter in waiters {
         soon(async {

@@ -30,7 +30,7 @@ pub(crate) async fn a_late_owner_finds_its_successor_in_flight(t: &Trial) -> Ver
 /// An owner whose record was released and claimed anew is stale, although the attempt is the same.
 pub(crate) async fn a_stale_owner_changes_nothing_after_release_and_reclaim(t: &Trial) -> Verdict {
     let id = t.id("key")?;
-    let stale = t.end(&id, claim("payload"), Release::Forget).await?;
+    let stale = t.end(&id, claim("payload"), Release::Undo(LONG)).await?;
     let ours = t.begin(&id, claim("payload")).await?;
     t.is_fenced(&id, &stale).await?;
     t.complete(&id, &ours, &answer("ours"), keep(LONG)).await?.is_held()?;
@@ -94,7 +94,7 @@ pub(crate) async fn a_late_completion_holds_if_nobody_took_over(t: &Trial) -> Ve
 /// An owner whose lease has lapsed releases its record while nobody took over.
 pub(crate) async fn a_late_release_holds_if_nobody_took_over(t: &Trial) -> Verdict {
     for (key, how, attempt) in
-        [("forget", Release::Forget, 1), ("keep-binding", Release::KeepBinding(LONG), 2)]
+        [("forget", Release::Undo(LONG), 1), ("keep-binding", Release::KeepBinding(LONG), 2)]
     {
         let id = t.id(key)?;
         let late = t.lapse(&id, claim("payload")).await?;
@@ -127,7 +127,7 @@ pub(crate) async fn a_completed_record_is_neither_renewed_nor_released(t: &Trial
     let id = t.id("key")?;
     let ours = t.finish(&id, claim("payload"), &answer("done"), keep(LONG)).await?;
     t.renew(&id, &ours, LONG * 2).await?.is_lost()?;
-    for how in [Release::KeepBinding(Duration::ZERO), Release::Unknown, Release::Forget] {
+    for how in [Release::KeepBinding(Duration::ZERO), Release::Unknown, Release::Undo(LONG)] {
         t.release(&id, &ours, how).await?.is_lost()?;
     }
     t.claim(&id, &claim("payload")).await?.is_completed(&answer("done"))
@@ -136,7 +136,7 @@ pub(crate) async fn a_completed_record_is_neither_renewed_nor_released(t: &Trial
 /// A release that is repeated is lost: the record is not its owner's any more.
 pub(crate) async fn a_repeated_release_is_lost(t: &Trial) -> Verdict {
     for (key, how) in [
-        ("forget", Release::Forget),
+        ("forget", Release::Undo(LONG)),
         ("keep-binding", Release::KeepBinding(LONG)),
         ("unknown", Release::Unknown),
     ] {

@@ -33,7 +33,7 @@ fn is(record: &Record, id: &RecordId, state: State, attempt: u32) -> Verdict {
 pub(crate) async fn an_absent_record_is_not_found(t: &Trial) -> Verdict {
     let id = t.id("key")?;
     check(t.look_up(&id).await?.is_none(), "it is not found")?;
-    t.end(&id, claim("payload"), Release::Forget).await?;
+    t.end(&id, claim("payload"), Release::Undo(LONG)).await?;
     check(t.look_up(&id).await?.is_none(), "it is not found")
 }
 
@@ -84,7 +84,7 @@ pub(crate) async fn the_age_counts_from_the_first_attempt(t: &Trial) -> Verdict 
     t.claim(&id, &second).await?.is_granted(2)?;
     t.pass(SHORT).await;
     check(t.find(&id).await?.age + SLACK >= SHORT + SHORT, "all that passed since the first attempt counts")?;
-    t.release(&id, &second, Release::Forget).await?.is_held()?;
+    t.forget(&id).await?;
     let before = std::time::Instant::now();
     t.begin(&id, claim("payload")).await?;
     check(t.find(&id).await?.age <= before.elapsed() + SLACK, "a new record is new")

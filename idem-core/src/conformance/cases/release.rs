@@ -5,13 +5,28 @@ use crate::conformance::trial::{LONG, SHORT, Trial, answer, claim, keep};
 use crate::record::State;
 use crate::store::Release;
 
-/// What is forgotten is as if it had never been claimed: attempt 1, any payload.
-pub(crate) async fn a_forgotten_record_runs_as_new(t: &Trial) -> Verdict {
+/// A first attempt that is undone was never granted: attempt 1 again, any payload.
+pub(crate) async fn an_undone_first_attempt_was_never_granted(t: &Trial) -> Verdict {
     let id = t.id("key")?;
-    t.end(&id, claim("payload"), Release::Forget).await?;
+    t.end(&id, claim("payload"), Release::Undo(LONG)).await?;
     check(t.look_up(&id).await?.is_none(), "the record is absent")?;
     t.claim(&id, &claim("other")).await?.is_granted(1)?;
     t.claim(&id, &claim("payload")).await?.is_mismatch()
+}
+
+/// Undoing a later attempt keeps what an earlier one bound, for as long as the release says.
+pub(crate) async fn undoing_a_later_attempt_keeps_the_binding(t: &Trial) -> Verdict {
+    let id = t.id("key")?;
+    t.end(&id, claim("payload"), Release::KeepBinding(LONG)).await?;
+    let second = claim("payload");
+    t.claim(&id, &second).await?.is_granted(2)?;
+    t.release(&id, &second, Release::Undo(LONG)).await?.is_held()?;
+    t.claim(&id, &claim("other")).await?.is_mismatch()?;
+    let third = claim("payload");
+    t.claim(&id, &third).await?.is_granted(3)?;
+    t.release(&id, &third, Release::Undo(SHORT)).await?.is_held()?;
+    t.pass(SHORT).await;
+    t.claim(&id, &claim("other")).await?.is_granted(1)
 }
 
 /// A failed record is free at once, not after its lease, and its next claim holds.
