@@ -68,18 +68,19 @@ impl Writer {
         if let Some(mut desk) = self.idle() {
             return alone(&mut desk, &step, || true).await;
         }
-        let (reply, answer) = oneshot::channel();
+        let (reply, mut answer) = oneshot::channel();
         self.enqueue(Job { step, reply })?;
-        let desk = std::pin::pin!(Arc::clone(&self.desk).lock_owned());
-        let answer = match select(answer, desk).await {
-            Either::Left((answer, _)) => answer,
-            Either::Right((desk, answer)) => {
+        loop {
+            let desk = std::pin::pin!(Arc::clone(&self.desk).lock_owned());
+            match select(&mut answer, desk).await {
+                Either::Left((answer, _)) => {
+                    return answer
+                        .unwrap_or_else(|_| Err(unavailable("the runtime that was writing has ended")));
+                }
                 // A task of its own: if this caller vanishes, the others' steps go on.
-                tokio::spawn(Arc::clone(self).lead(desk));
-                answer.await
+                Either::Right((desk, _)) => drop(tokio::spawn(Arc::clone(self).lead(desk))),
             }
-        };
-        answer.unwrap_or_else(|_| Err(unavailable("the runtime that was writing has ended")))
+        }
     }
 
     /// Executes a query at the desk, for databases that have no other connection.
