@@ -115,7 +115,8 @@ on_each_store! {
     async fn a_duplicate_may_wait_for_the_first_and_gets_its_answer(home) {
         let service = Service::start(&home, &["--wait", "30s"]).await;
         let alice = service.caller("alice");
-        let (one, two) = (alice.send("/charges", "k", "tok_slow_500"), alice.send("/charges", "k", "tok_slow_500"));
+        let send = || alice.send("/charges", "k", "tok_slow_500");
+        let (one, two) = (send(), send());
         let (one, two) = (one.answer().await, two.answer().await);
         let (first, second) = if one.is_replay() { (two, one) } else { (one, two) };
         first.assert_created(1);
@@ -203,9 +204,9 @@ on_each_store! {
     async fn who_is_unknown_is_refused_before_anything_is_claimed(home) {
         let service = Service::start(&home, &[]).await;
         let nobody = service.caller("").anonymous();
-        for (method, path) in [("POST", "/charges"), ("POST", "/payouts"), ("POST", "/charges/x/refund"), ("POST", "/transfers")] {
+        for path in ["/charges", "/payouts", "/charges/x/refund", "/transfers"] {
             let refused = nobody.post(path, "k", &charge("tok_visa")).await;
-            assert_eq!((refused.status, refused.code().as_deref()), (401, Some("unauthorized")), "{method} {path}");
+            assert_eq!((refused.status, refused.code().as_deref()), (401, Some("unauthorized")), "{path}");
             assert_eq!(refused.header("www-authenticate"), Some("Bearer"));
         }
         for path in ["/charges", "/charges/x", "/payouts", "/accounts"] {
@@ -235,7 +236,8 @@ on_each_store! {
         let key = fresh_key();
         let hers = alice.charge(&key, "tok_visa").await;
         // Neither a replay nor, for another payload, a mismatch.
-        let his = bob.post("/charges", key.as_str(), &json!({ "amount": 1, "currency": "eur", "source": "tok_visa" })).await;
+        let another = json!({ "amount": 1, "currency": "eur", "source": "tok_visa" });
+        let his = bob.post("/charges", key.as_str(), &another).await;
         hers.assert_created(1);
         his.assert_created(1);
         assert_eq!(alice.rows("/charges").await, [hers.json()]);
