@@ -1,8 +1,72 @@
 //! Idempotent handlers for axum 0.8.
 //!
+//! ```
+//! use axum::extract::State;
+//! use axum::http::StatusCode;
+//! use axum::routing::post;
+//! use axum::{Json, Router};
+//! use idem::axum::idempotent;
+//! use idem::{Idempotency, MemoryStore};
+//! use serde::{Deserialize, Serialize};
+//!
+//! #[derive(Clone)]
+//! struct App {
+//!     idem: Idempotency,
+//! }
+//!
+//! #[derive(Deserialize)]
+//! struct ChargeRequest {
+//!     amount: u64,
+//! }
+//!
+//! #[derive(Serialize)]
+//! struct Charge {
+//!     amount: u64,
+//! }
+//! # struct User { id: u64 }
+//! # impl<S: Sync> axum::extract::FromRequestParts<S> for User {
+//! #     type Rejection = StatusCode;
+//! #     async fn from_request_parts(_: &mut axum::http::request::Parts, _: &S) -> Result<Self, StatusCode> {
+//! #         Ok(Self { id: 7 })
+//! #     }
+//! # }
+//!
+//! #[idempotent(key = header, ttl = "24h", scope = user.id, engine = app.idem)]
+//! async fn create_charge(
+//!     State(app): State<App>,
+//!     user: User,
+//!     Json(request): Json<ChargeRequest>,
+//! ) -> (StatusCode, Json<Charge>) {
+//!     // Runs once for each user and Idempotency-Key.
+//!     (StatusCode::CREATED, Json(Charge { amount: request.amount }))
+//! }
+//!
+//! let app = App { idem: Idempotency::new(MemoryStore::new()) };
+//! let router: Router = Router::new().route("/charges", post(create_charge)).with_state(app);
+//! # drop(router);
+//! ```
+//!
 //! The request is captured on its way to the handler's own extractors, so that key, path, query, media type and body are
 //! seen as they came; of the response status, headers and body bytes are stored. So neither request nor response types
-//! need anything from idem.
+//! need anything from idem. The annotated function takes a [`Captured`] last argument and returns a response: test it
+//! through its router. [`HttpCall`] is the same without the attribute.
+//!
+//! # What a client gets
+//!
+//! | situation | response |
+//! |---|---|
+//! | first request with a key | the handler's |
+//! | the same request again | the stored one: same status, same bytes, with `Idempotent-Replayed: true` |
+//! | the same key, another request | 422 |
+//! | the same request while the first runs | 409 with `Retry-After`, or the stored response after a wait (`in_flight = wait("5s")`) |
+//! | no key, or none that can be used | 400 |
+//! | a body over the limit (`max_request_bytes`, 1 MiB) | 413 |
+//! | the store cannot be reached | 503 with `Retry-After` |
+//! | GET, HEAD, OPTIONS, TRACE | the handler's; the key is ignored |
+//!
+//! Errors are problem documents (RFC 9457), see [`problem`](idem_core::http::problem); [`Refused`] is there for layers
+//! that write their own. What makes a request the same is told at
+//! [`fingerprint`](idem_core::http::request::CapturedRequest::fingerprint); Host and headers do not count.
 //!
 //! # What a handler can say of its response
 //!

@@ -11,7 +11,7 @@ use idem_core::http::request::{CapturedRequest, Headers, capture_limit, is_safe}
 use super::body::{Buffered, again, buffer, discard};
 use super::rejection::Rejection;
 
-/// How much of a body over the limit is read so that its sender gets to see the 413, in bytes.
+/// How far beyond the limit a body is read so that its sender gets to see the 413, in bytes.
 const DISCARDED: usize = 1024 * 1024;
 
 /// Wraps the last extractor of a handler, and captures the request on its way.
@@ -153,7 +153,7 @@ async fn capture<R>(
         Buffered::TooLong(body) => {
             // Who waits for `100 Continue` has not begun to write.
             if !parts.headers.contains_key(EXPECT) {
-                discard(body, DISCARDED).await;
+                discard(body, limit.saturating_add(DISCARDED)).await;
             }
             Err(Rejection::too_large(limit))
         }

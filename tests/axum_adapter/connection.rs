@@ -253,7 +253,8 @@ async fn an_event_reaches_the_first_caller_before_the_stream_ends() {
     let Server { address, .. } = serve(&app).await;
     let client = reqwest::Client::new();
     let post = || client.post(format!("http://{address}/charges")).header("idempotency-key", "k-1").send();
-    let mut response = post().await.unwrap();
+    let begun = tokio::time::timeout(Duration::from_secs(10), post()).await;
+    let mut response = begun.expect("the response is held back").unwrap();
     events.send(Ok("data: 1\n\n".into())).unwrap();
     assert_eq!(response.chunk().await.unwrap().unwrap(), "data: 1\n\n");
     let retry = post().await.unwrap();
@@ -299,12 +300,20 @@ async fn a_panic_breaks_its_connection_and_the_retry_runs() {
 }
 
 #[tokio::test]
-async fn a_client_that_writes_first_and_reads_then_sees_the_413() {
+async fn a_client_that_writes_first_and_reads_then_sees_the_413_and_keeps_its_connection() {
     let app = App::new(|_, _| std::future::ready("ok".into_response()));
     let Server { address, .. } = serve(&app).await;
-    for _ in 0..20 {
-        let response = exchange(address, "k-1", &vec![b'x'; MIB + MIB / 2]).await;
-        assert!(response.starts_with(b"HTTP/1.1 413 "));
+    let mut client = TcpStream::connect(address).await.unwrap();
+    let long = vec![b'x'; MIB + MIB / 2];
+    for (body, end) in [(&long[..], "}"), (b"short", "ok")] {
+        client.write_all(head("k-1", body.len()).as_bytes()).await.unwrap();
+        client.write_all(body).await.unwrap();
+        let mut response = Vec::new();
+        while !response.ends_with(end.as_bytes()) {
+            assert_ne!(client.read_buf(&mut response).await.unwrap(), 0, "the connection ended");
+        }
+        let status = if end == "ok" { b"HTTP/1.1 200 " } else { b"HTTP/1.1 413 " };
+        assert!(response.starts_with(status));
     }
-    assert_eq!((app.runs(), app.store.claims()), (0, 0));
+    assert_eq!((app.runs(), app.store.claims()), (1, 1));
 }

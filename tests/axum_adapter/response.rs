@@ -370,11 +370,17 @@ async fn a_body_that_breaks_off_is_neither_stored_nor_made_again() {
 }
 
 #[tokio::test]
-async fn an_upgrade_leaves_a_tombstone() {
-    let app = answering(|| (StatusCode::SWITCHING_PROTOCOLS, [("upgrade", "chat")]).into_response());
-    assert_eq!(app.post("k-1", "").await.headers["upgrade"], "chat");
-    app.post("k-1", "").await.assert_problem(410, "idempotency_response_unavailable");
-    assert_eq!(app.runs(), 1);
+async fn an_upgrade_leaves_a_tombstone_also_if_it_is_marked_final() {
+    let upgrade = || (StatusCode::SWITCHING_PROTOCOLS, [("upgrade", "chat")]);
+    for app in [
+        answering(move || upgrade().into_response()),
+        answering(move || (upgrade().0, upgrade().1, Extension(Mark::Final)).into_response()),
+        answering(move || upgrade().into_response()).calling(|call| call.store_if(|_| true)),
+    ] {
+        assert_eq!(app.post("k-1", "").await.headers["upgrade"], "chat");
+        app.post("k-1", "").await.assert_problem(410, "idempotency_response_unavailable");
+        assert_eq!(app.runs(), 1);
+    }
 }
 
 #[tokio::test]
