@@ -27,8 +27,23 @@ pub trait Database: Debug + Send + Sync + 'static {
         with_answer: bool,
     ) -> impl Future<Output = Result<Option<Row>, StoreError>> + Send;
 
-    /// Deletes some of the records that are gone, at most `limit`; none only if there are none.
-    fn sweep(&self, limit: u32) -> impl Future<Output = Result<u64, StoreError>> + Send;
+    /// Looks at some of the records, deletes at most `limit` that are gone, and tells how many it deleted.
+    fn sweep(&self, round: &mut Round, limit: u32) -> impl Future<Output = Result<u64, StoreError>> + Send;
+}
+
+/// How far a sweep has come, once around the table.
+#[derive(Debug, Default)]
+pub struct Round {
+    /// The row that it started after; `None` before it started.
+    pub(crate) start: Option<i64>,
+    /// The row up to which it has looked.
+    pub(crate) at: i64,
+    /// Whether it has come to the end of the table and begun again.
+    pub(crate) wrapped: bool,
+    /// What it has found and not yet deleted, the last first.
+    pub(crate) gone: Vec<i64>,
+    /// Whether it has been everywhere.
+    pub(crate) over: bool,
 }
 
 /// What a claim met.

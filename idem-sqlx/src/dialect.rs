@@ -54,9 +54,9 @@ pub(crate) struct Statements {
     ///
     /// `id, whether the answer is wanted`
     pub(crate) look_up: &'static str,
-    /// Finds rows that are gone, in their order.
+    /// Looks at some rows in their order, and tells the last of them and those that are gone.
     ///
-    /// `after this row, up to this row, at most so many`
+    /// `after this row, at most so many`
     pub(crate) find_gone: &'static str,
     /// Reads the version of the table.
     ///

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use idem_core::record::RecordId;
 use idem_core::store::StoreError;
 use sqlx::SqlitePool;
-use sqlx::sqlite::SqliteArguments;
+use sqlx::sqlite::{SqliteArguments, SqliteRow};
 
 pub use self::builder::{Durability, SqliteBuilder};
 use self::checkpointer::Checkpointer;
@@ -27,12 +27,15 @@ use self::readers::Readers;
 use self::source::{Done, Link, Source};
 use self::text::Text;
 use self::writer::{Writer, wait};
-use crate::database::{Database, Found};
+use crate::database::{Database, Found, Round};
 use crate::dialect::Migration;
 use crate::row::Row;
 use crate::step::{Step, Value, Verb, id as record};
 use crate::store::SqlStore;
 use crate::table::TableName;
+
+/// How many rows a sweep looks at in one query.
+const LOOK: i64 = 10_000;
 
 #[doc = include_str!("../SQLITE.md")]
 pub type SqliteStore = SqlStore<Sqlite>;
@@ -44,7 +47,7 @@ pub struct Sqlite {
     writer: Arc<Writer>,
     readers: Readers,
     checkpointer: Checkpointer,
-    /// The row up to which the last sweep came.
+    /// The row up to which the last sweep came; the next begins there.
     swept: AtomicI64,
     /// Whether the last claim found a record, so that the next is better asked of a reader first.
     replaying: AtomicBool,
@@ -218,36 +221,65 @@ impl Database for Sqlite {
         Ok(first(&done)?.map(|row| *row))
     }
 
-    async fn sweep(&self, limit: u32) -> Result<u64, StoreError> {
-        loop {
-            // They are looked for without the write lock, from where the last sweep ended, once around.
-            let start = self.swept.load(Ordering::Relaxed);
-            let mut rows = self.gone(start, i64::MAX, limit).await?;
-            if rows.is_empty() && start > i64::MIN {
-                rows = self.gone(i64::MIN, start, limit).await?;
-            }
-            let Some(last) = rows.last() else {
-                self.swept.store(i64::MIN, Ordering::Relaxed);
-                return Ok(0);
-            };
-            let values = vec![Value::Text(format!("{rows:?}").into())];
-            let deleted = self.take(Step { verb: Verb::Sweep, values }).await?;
-            self.swept.store(*last, Ordering::Relaxed);
-            if deleted > 0 {
-                return Ok(deleted);
-            }
-            // Another sweeper had them.
+    async fn sweep(&self, round: &mut Round, limit: u32) -> Result<u64, StoreError> {
+        if round.gone.is_empty() {
+            self.find_gone(round).await?;
         }
+        let kept = round.gone.len().saturating_sub(limit as usize);
+        let rows = round.gone.split_off(kept);
+        if rows.is_empty() {
+            return Ok(0);
+        }
+        let values = vec![Value::Text(format!("{rows:?}").into())];
+        let deleted = self.take(Step { verb: Verb::Sweep, values }).await?;
+        self.swept.store(rows[0], Ordering::Relaxed);
+        Ok(deleted)
     }
 }
 
 impl Sqlite {
-    async fn gone(&self, after: i64, up_to: i64, limit: u32) -> Result<Vec<i64>, StoreError> {
-        let values = [Value::Int(after), Value::Int(up_to), Value::Int(limit.into())];
-        let done = self.query(&self.source.texts.find_gone, &values).await?;
-        let rows: Result<_, _> = done.rows.iter().map(|row| sqlx::Row::try_get(row, 0)).collect();
-        rows.map_err(|error| Fault::of(error).into_error())
+    /// Looks at the next rows without the write lock, a limited number of them: however large the table, no look takes
+    /// long, and none keeps the log from being reused.
+    async fn find_gone(&self, round: &mut Round) -> Result<(), StoreError> {
+        let start = *round.start.get_or_insert_with(|| {
+            round.at = self.swept.load(Ordering::Relaxed);
+            // There is nothing before the first row.
+            round.wrapped = round.at == i64::MIN;
+            round.at
+        });
+        if round.wrapped && round.at >= start && start > i64::MIN {
+            round.over = true;
+            return Ok(());
+        }
+        let done =
+            self.query(&self.source.texts.find_gone, &[Value::Int(round.at), Value::Int(LOOK)]).await?;
+        let (last, gone) = match done.rows.first() {
+            Some(row) => (column::<Option<i64>>(row, 0)?, column::<Option<String>>(row, 1)?),
+            None => (None, None),
+        };
+        if let Some(last) = last {
+            round.at = last;
+            round.gone =
+                gone.iter().flat_map(|rows| rows.split(',')).filter_map(|row| row.parse().ok()).collect();
+            round.gone.sort_unstable_by(|a, b| b.cmp(a));
+        } else if round.wrapped {
+            round.over = true;
+        } else {
+            round.wrapped = true;
+            round.at = i64::MIN;
+        }
+        if round.gone.is_empty() {
+            self.swept.store(round.at, Ordering::Relaxed);
+        }
+        Ok(())
     }
+}
+
+fn column<'r, T>(row: &'r SqliteRow, at: usize) -> Result<T, StoreError>
+where
+    T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
+{
+    sqlx::Row::try_get(row, at).map_err(|error| Fault::of(error).into_error())
 }
 
 /// The record among what was read.

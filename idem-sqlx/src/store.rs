@@ -13,7 +13,7 @@ use idem_core::store::{
 };
 use tokio::time::timeout;
 
-use crate::database::{Database, Found};
+use crate::database::{Database, Found, Round};
 use crate::row::{Judgement, Phase, Row};
 use crate::step::Step;
 use crate::sweeper::Sweeper;
@@ -149,14 +149,11 @@ impl<B: Database> Store for SqlStore<B> {
     }
 
     async fn sweep(&self, limit: u32) -> Result<u64, StoreError> {
-        let mut deleted = 0;
-        while deleted < u64::from(limit) {
+        let (mut round, mut deleted) = (Round::default(), 0);
+        while deleted < u64::from(limit) && !round.over {
             // Small batches: other steps wait while one is deleted.
             let batch = (u64::from(limit) - deleted).min(SWEEP_BATCH) as u32;
-            match self.in_time(self.shared.database.sweep(batch)).await? {
-                0 => break,
-                some => deleted += some,
-            }
+            deleted += self.in_time(self.shared.database.sweep(&mut round, batch)).await?;
         }
         Ok(deleted)
     }

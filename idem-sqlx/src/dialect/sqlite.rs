@@ -143,9 +143,9 @@ pub(crate) const STATEMENTS: Statements = Statements {
         now!(),
     ),
     find_gone: concat!(
-        r#"SELECT rowid FROM "idem_records" WHERE rowid > ?1 AND rowid <= ?2 AND gone_at <= "#,
+        "SELECT max(rowid), group_concat(rowid) FILTER (WHERE gone_at <= ",
         now!(),
-        " ORDER BY rowid LIMIT ?3",
+        r#") FROM (SELECT rowid, gone_at FROM "idem_records" WHERE rowid > ?1 ORDER BY rowid LIMIT ?2)"#,
     ),
     version: "SELECT coalesce(max(version), 0) FROM idem_migrations WHERE records_table = ?1",
 };
