@@ -12,7 +12,7 @@ use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use futures_util::{FutureExt, StreamExt};
 use http_body_util::BodyExt;
 use idem::axum::{Mark, Refused};
-use idem::{OnCrash, OnStoreError};
+use idem::{InFlight, OnCrash, OnStoreError};
 use tokio::sync::{Notify, mpsc};
 use tower::ServiceExt;
 
@@ -510,4 +510,46 @@ async fn a_layer_can_write_its_own_problems() {
     let refused = send(router(), post("k-1", vec![0; MIB + 1])).await;
     assert_eq!((refused.status.as_u16(), refused.text()), (413, "idempotency_request_too_large"));
     assert_eq!(send(router(), post("k-1", "")).await.text(), "ok");
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_decoded_is_500_and_never_a_second_run() {
+    let app = answering(|| "ok".into_response());
+    let other = app.idem.call("charges.create").key("k-1").unfingerprinted();
+    let stored = other.run(|_| async { Ok::<_, Infallible>("not a response".to_owned()) }).await.unwrap();
+    assert!(!stored.is_replayed());
+    let answered = app.post("k-1", "").await;
+    answered.assert_problem(500, "idempotency_undecodable");
+    assert!(!answered.text().contains("not a response"));
+    assert_eq!(app.runs(), 0);
+}
+
+#[tokio::test]
+async fn with_in_flight_wait_a_duplicate_gets_the_answer_of_the_first() {
+    let (go, begun) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+    let app = App::new({
+        let (go, begun) = (go.clone(), begun.clone());
+        move |_, _| {
+            let (go, begun) = (go.clone(), begun.clone());
+            async move {
+                begun.notify_one();
+                go.notified().await;
+                "ok".into_response()
+            }
+        }
+    })
+    .calling(|call| call.in_flight(InFlight::Wait(Duration::from_secs(60))));
+    let posting = || {
+        let app = app.clone();
+        tokio::spawn(async move { app.post("k-1", "").await })
+    };
+    let first = posting();
+    begun.notified().await;
+    let second = posting();
+    while app.store.claims() < 2 {
+        tokio::task::yield_now().await;
+    }
+    go.notify_one();
+    second.await.unwrap().assert_replays(&first.await.unwrap());
+    assert_eq!(app.runs(), 1);
 }

@@ -17,7 +17,7 @@ use crate::error::{ReplayError, Tombstone};
 const VERSION: u8 = 1;
 
 /// Headers that belong to one connection, one moment or one caller, and are not replayed.
-const NOT_REPLAYED: [&str; 24] = [
+const NOT_REPLAYED: [&str; 23] = [
     "age",
     "alt-svc",
     "authentication-info",
@@ -41,8 +41,6 @@ const NOT_REPLAYED: [&str; 24] = [
     "via",
     "www-authenticate",
     "x-request-id",
-    // `Set-Cookie2` is obsolete, but would give away a session just as well.
-    "set-cookie2",
 ];
 
 const NOT_REPLAYED_PREFIXES: [&str; 4] = ["access-control-", "proxy-", "ratelimit", "x-ratelimit-"];
