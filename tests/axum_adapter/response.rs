@@ -538,7 +538,7 @@ async fn with_in_flight_wait_a_duplicate_gets_the_answer_of_the_first() {
             }
         }
     })
-    .calling(|call| call.in_flight(InFlight::Wait(Duration::from_secs(60))));
+    .calling(|call| call.in_flight(InFlight::Wait(Duration::from_mins(1))));
     let posting = || {
         let app = app.clone();
         tokio::spawn(async move { app.post("k-1", "").await })
