@@ -1,8 +1,10 @@
 //! What the expansion of `#[idempotent]` calls. Not for others: it changes without notice.
 
+use idem_core::call::Call;
 use idem_core::error::Error;
 use idem_core::fingerprint::{Digest, FingerprintError, Hasher};
 use idem_core::outcome::Outcome;
+use idem_core::value::Keep;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -83,24 +85,6 @@ pub const fn countable<T: Countable>(value: &T) -> Counted<'_> {
     Counted(value)
 }
 
-/// What an idempotent function returns.
-#[diagnostic::on_unimplemented(
-    message = "an idempotent function returns `Result<T, E>`, not `{Self}`",
-    label = "expected a `Result`",
-    note = "`T` is stored and replayed; `E: From<idem::Error>` tells the caller when the function was not run"
-)]
-pub trait Output {
-    /// What is stored.
-    type Ok;
-    /// What tells of failures.
-    type Err;
-}
-
-impl<T, E> Output for Result<T, E> {
-    type Ok = T;
-    type Err = E;
-}
-
 /// A value that can be stored and replayed.
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be stored and replayed",
@@ -123,41 +107,88 @@ pub trait FromError: From<Error> {}
 #[diagnostic::do_not_recommend]
 impl<E: From<Error>> FromError for E {}
 
-/// Asks of an output what storing its `Ok` needs.
-pub const fn output_is_kept<R>()
-where
-    R: Output,
-    R::Ok: Stored,
-    R::Err: FromError,
-{
+/// What an idempotent function returns.
+#[diagnostic::on_unimplemented(
+    message = "an idempotent function returns `Result<T, E>`, not `{Self}`",
+    label = "expected a `Result`",
+    note = "`T` is stored and replayed; `E: From<idem::Error>` tells the caller when the function was not run"
+)]
+pub trait Kept: Sized {
+    /// What can be done with it.
+    const OUTPUT: Output<Self>;
 }
 
-/// Asks of an output what storing both its `Ok` and its `Err` needs.
-pub const fn output_is_kept_whole<R>()
-where
-    R: Output,
-    R::Ok: Stored,
-    R::Err: FromError + Stored,
-{
+impl<T: Stored, E: FromError> Kept for Result<T, E> {
+    const OUTPUT: Output<Self> = Output { keep: Keep::ok(), refused: |error| Err(error.into()) };
 }
 
-/// The function's result, whether it ran now or before, or why it did not.
-///
-/// # Errors
-///
-/// Those of the function, and those of idem in the function's own error type.
-pub fn finish<T, E: From<Error>>(outcome: Result<Outcome<Result<T, E>>, Error>) -> Result<T, E> {
-    match outcome {
-        Ok(outcome) => outcome.into_inner(),
-        Err(error) => Err(error.into()),
+/// What an idempotent function returns whose errors are stored, too.
+#[diagnostic::on_unimplemented(
+    message = "an idempotent function returns `Result<T, E>`, not `{Self}`",
+    label = "expected a `Result`",
+    note = "`T` and `E` are stored and replayed; `E: From<idem::Error>` tells the caller when the function was not run"
+)]
+pub trait KeptWhole: Sized {
+    /// What can be done with it.
+    const OUTPUT: Output<Self>;
+}
+
+impl<T: Stored, E: FromError + Stored> KeptWhole for Result<T, E> {
+    const OUTPUT: Output<Self> = Output { keep: Keep::both(), refused: |error| Err(error.into()) };
+}
+
+/// Asks of an output what storing its `Ok` needs. Whatever comes of it asks nothing more, so that the compiler complains
+/// once, where the output is declared.
+pub const fn output<R: Kept>() -> Output<R> {
+    R::OUTPUT
+}
+
+/// As [`output`], where `Err` is stored, too.
+pub const fn output_whole<R: KeptWhole>() -> Output<R> {
+    R::OUTPUT
+}
+
+/// How an output is kept, and made of an error.
+#[derive(Debug)]
+pub struct Output<R> {
+    keep: Keep<R>,
+    refused: fn(Error) -> R,
+}
+
+impl<R> Output<R> {
+    /// Runs the work; it goes on if the caller goes away, so it owns what it uses and can be sent to another thread.
+    /// Work that cannot says `inline`.
+    pub fn run_detached<F>(&self, call: Call, work: F) -> impl Future<Output = Ended<R>> + use<R, F>
+    where
+        F: Future<Output = R> + Send + 'static,
+        R: Send + 'static,
+    {
+        let keep = self.keep;
+        call.execute(keep.judging(|_| work), move |answer| keep.replay(answer))
+    }
+
+    /// Runs the work in the caller's future.
+    pub fn run_inline<F: Future<Output = R>>(
+        &self,
+        call: Call,
+        work: F,
+    ) -> impl Future<Output = Ended<R>> + use<R, F> {
+        let keep = self.keep;
+        call.execute_inline(keep.judging(|_| work), move |answer| keep.replay(answer))
+    }
+
+    /// The function's result, whether it ran now or before, or why it did not.
+    pub fn finish(&self, ended: Ended<R>) -> R {
+        match ended {
+            Ok(outcome) => outcome.into_inner(),
+            Err(error) => self.refused(error),
+        }
+    }
+
+    /// The result of a function that was not run.
+    pub fn refused(&self, error: Error) -> R {
+        (self.refused)(error)
     }
 }
 
-/// The result of a function that could not ask the store.
-///
-/// # Errors
-///
-/// Always.
-pub fn refused<T, E: From<Error>>(error: Error) -> Result<T, E> {
-    Err(error.into())
-}
+type Ended<R> = Result<Outcome<R>, Error>;

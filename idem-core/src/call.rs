@@ -24,7 +24,7 @@ use crate::run::{RUN, Run};
 use crate::store::{Claim, Claimed};
 use crate::sync::{Instant, Spawner};
 use crate::telemetry::Watch;
-use crate::value;
+use crate::value::Keep;
 
 /// One request to do an operation: give it a key and a fingerprint, then run it.
 ///
@@ -211,7 +211,7 @@ impl Call {
         T: Serialize + DeserializeOwned + Send + 'static,
         E: Send + 'static,
     {
-        self.execute(value::keeping_ok(work), value::replay_ok).await
+        self.execute(Keep::ok().judging(work), |answer| Keep::ok().replay(answer)).await
     }
 
     /// As [`run`](Self::run), in the caller's own future: for work that borrows, or is not `Send`.
@@ -227,7 +227,7 @@ impl Call {
         Fut: Future<Output = Result<T, E>>,
         T: Serialize + DeserializeOwned,
     {
-        self.execute_inline(value::keeping_ok(work), value::replay_ok).await
+        self.execute_inline(Keep::ok().judging(work), |answer| Keep::ok().replay(answer)).await
     }
 
     /// As [`run`](Self::run), and an `Err` is final, too: it is stored and replayed.
@@ -242,7 +242,7 @@ impl Call {
         T: Serialize + DeserializeOwned + Send + 'static,
         E: Serialize + DeserializeOwned + Send + 'static,
     {
-        self.execute(value::keeping_both(work), value::replay_both).await
+        self.execute(Keep::both().judging(work), |answer| Keep::both().replay(answer)).await
     }
 
     /// As [`run_inline`](Self::run_inline), and an `Err` is final, too: it is stored and replayed.
@@ -257,7 +257,7 @@ impl Call {
         T: Serialize + DeserializeOwned,
         E: Serialize + DeserializeOwned,
     {
-        self.execute_inline(value::keeping_both(work), value::replay_both).await
+        self.execute_inline(Keep::both().judging(work), |answer| Keep::both().replay(answer)).await
     }
 
     /// Runs work that says itself what becomes of the record: for adapters.

@@ -32,5 +32,6 @@ pub mod store;
 mod sync;
 pub mod telemetry;
 mod tracker;
-mod value;
+#[doc(hidden)]
+pub mod value;
 mod within;

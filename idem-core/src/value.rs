@@ -8,31 +8,75 @@ use crate::error::{ReplayError, Tombstone};
 use crate::policy::{Mark, Verdict};
 use crate::run::Run;
 
-/// Runs `work`; its `Ok` is final, its `Err` is not.
-pub(crate) fn keeping_ok<T, E, F, Fut>(work: F) -> impl FnOnce(Run) -> KeepingOk<Fut>
-where
-    T: Serialize,
-    F: FnOnce(Run) -> Fut,
-    Fut: Future<Output = Result<T, E>>,
-{
-    move |run| KeepingOk { work: work(run.clone()), run }
+/// How the results of a function are kept and replayed.
+///
+/// Made where the types are known to serialise; from then on nobody has to ask that of them again.
+#[derive(Debug)]
+pub struct Keep<R> {
+    verdict: fn(&Run, &R) -> Verdict,
+    replay: fn(&Answer) -> Result<R, ReplayError>,
 }
 
-pin_project_lite::pin_project! {
-    /// The future of [`keeping_ok`], named so that it is `Send` exactly if the work's is.
-    pub(crate) struct KeepingOk<Fut> {
-        #[pin]
-        work: Fut,
-        run: Run,
+impl<R> Clone for Keep<R> {
+    fn clone(&self) -> Self {
+        *self
     }
 }
 
-impl<T, E, Fut> Future for KeepingOk<Fut>
-where
-    T: Serialize,
-    Fut: Future<Output = Result<T, E>>,
-{
-    type Output = (Result<T, E>, Verdict);
+impl<R> Copy for Keep<R> {}
+
+impl<T, E> Keep<Result<T, E>> {
+    /// `Ok` is final, `Err` is not.
+    pub const fn ok() -> Self
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        Self { verdict: judge_ok, replay: replay_ok }
+    }
+
+    /// `Ok` and `Err` are final.
+    pub const fn both() -> Self
+    where
+        T: Serialize + DeserializeOwned,
+        E: Serialize + DeserializeOwned,
+    {
+        Self { verdict: judge_both, replay: replay_both }
+    }
+}
+
+impl<R> Keep<R> {
+    /// Work for [`Call::execute`](crate::call::Call::execute) that is judged when it ends.
+    pub fn judging<F, Fut>(self, work: F) -> impl FnOnce(Run) -> Judged<R, Fut> + use<R, F, Fut>
+    where
+        F: FnOnce(Run) -> Fut,
+        Fut: Future<Output = R>,
+    {
+        move |run| Judged { work: work(run.clone()), run, verdict: self.verdict }
+    }
+
+    /// Reads a stored result back.
+    ///
+    /// # Errors
+    ///
+    /// When it is a tombstone, or not what the function's type reads.
+    pub fn replay(self, answer: &Answer) -> Result<R, ReplayError> {
+        (self.replay)(answer)
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// The future of [`Keep::judging`], named so that it is `Send` exactly if the work's is.
+    #[derive(Debug)]
+    pub struct Judged<R, Fut> {
+        #[pin]
+        work: Fut,
+        run: Run,
+        verdict: fn(&Run, &R) -> Verdict,
+    }
+}
+
+impl<R, Fut: Future<Output = R>> Future for Judged<R, Fut> {
+    type Output = (R, Verdict);
 
     fn poll(
         self: std::pin::Pin<&mut Self>,
@@ -40,62 +84,30 @@ where
     ) -> std::task::Poll<Self::Output> {
         let this = self.project();
         this.work.poll(cx).map(|result| {
-            let verdict = match (&result, this.run.marked()) {
-                (_, Some(Mark::Retryable)) => Verdict::Retryable,
-                (Ok(_), Some(Mark::Tombstone)) => tombstone(Codec::JsonOk),
-                (Ok(value), _) => complete(this.run, Codec::JsonOk, value),
-                // Final, but an `Err` that is not kept cannot be replayed: what remains is that the work is done.
-                (Err(_), Some(Mark::Final | Mark::Tombstone)) => tombstone(Codec::JsonErr),
-                (Err(_), None) => Verdict::Fail,
-            };
+            let verdict = (this.verdict)(this.run, &result);
             (result, verdict)
         })
     }
 }
 
-/// Runs `work`; its `Ok` and its `Err` are final.
-pub(crate) fn keeping_both<T, E, F, Fut>(work: F) -> impl FnOnce(Run) -> KeepingBoth<Fut>
-where
-    T: Serialize,
-    E: Serialize,
-    F: FnOnce(Run) -> Fut,
-    Fut: Future<Output = Result<T, E>>,
-{
-    move |run| KeepingBoth { work: work(run.clone()), run }
-}
-
-pin_project_lite::pin_project! {
-    /// The future of [`keeping_both`].
-    pub(crate) struct KeepingBoth<Fut> {
-        #[pin]
-        work: Fut,
-        run: Run,
+fn judge_ok<T: Serialize, E>(run: &Run, result: &Result<T, E>) -> Verdict {
+    match (result, run.marked()) {
+        (_, Some(Mark::Retryable)) => Verdict::Retryable,
+        (Ok(_), Some(Mark::Tombstone)) => tombstone(Codec::JsonOk),
+        (Ok(value), _) => complete(run, Codec::JsonOk, value),
+        // Final, but an `Err` that is not kept cannot be replayed: what remains is that the work is done.
+        (Err(_), Some(Mark::Final | Mark::Tombstone)) => tombstone(Codec::JsonErr),
+        (Err(_), None) => Verdict::Fail,
     }
 }
 
-impl<T, E, Fut> Future for KeepingBoth<Fut>
-where
-    T: Serialize,
-    E: Serialize,
-    Fut: Future<Output = Result<T, E>>,
-{
-    type Output = (Result<T, E>, Verdict);
-
-    fn poll(
-        self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Self::Output> {
-        let this = self.project();
-        this.work.poll(cx).map(|result| {
-            let verdict = match (&result, this.run.marked()) {
-                (_, Some(Mark::Retryable)) => Verdict::Retryable,
-                (Ok(_), Some(Mark::Tombstone)) => tombstone(Codec::JsonOk),
-                (Err(_), Some(Mark::Tombstone)) => tombstone(Codec::JsonErr),
-                (Ok(value), _) => complete(this.run, Codec::JsonOk, value),
-                (Err(error), _) => complete(this.run, Codec::JsonErr, error),
-            };
-            (result, verdict)
-        })
+fn judge_both<T: Serialize, E: Serialize>(run: &Run, result: &Result<T, E>) -> Verdict {
+    match (result, run.marked()) {
+        (_, Some(Mark::Retryable)) => Verdict::Retryable,
+        (Ok(_), Some(Mark::Tombstone)) => tombstone(Codec::JsonOk),
+        (Err(_), Some(Mark::Tombstone)) => tombstone(Codec::JsonErr),
+        (Ok(value), _) => complete(run, Codec::JsonOk, value),
+        (Err(error), _) => complete(run, Codec::JsonErr, error),
     }
 }
 
@@ -125,7 +137,7 @@ fn complete<T: Serialize>(run: &Run, codec: Codec, value: &T) -> Verdict {
 }
 
 /// Decodes a stored `Ok`.
-pub(crate) fn replay_ok<T: DeserializeOwned, E>(answer: &Answer) -> Result<Result<T, E>, ReplayError> {
+fn replay_ok<T: DeserializeOwned, E>(answer: &Answer) -> Result<Result<T, E>, ReplayError> {
     match answer.open()? {
         (AnswerKind::Tombstone, ..) => Err(ReplayError::Tombstone(Tombstone::default())),
         (AnswerKind::Full, Codec::JsonOk, json) => decode(&json).map(Ok),
@@ -134,7 +146,7 @@ pub(crate) fn replay_ok<T: DeserializeOwned, E>(answer: &Answer) -> Result<Resul
 }
 
 /// Decodes a stored `Ok` or `Err`.
-pub(crate) fn replay_both<T, E>(answer: &Answer) -> Result<Result<T, E>, ReplayError>
+fn replay_both<T, E>(answer: &Answer) -> Result<Result<T, E>, ReplayError>
 where
     T: DeserializeOwned,
     E: DeserializeOwned,

@@ -1,6 +1,7 @@
 //! Whether options and function fit together: finds every mistake, each at the word that is wrong.
 
 use proc_macro2::Span;
+use syn::visit::Visit;
 use syn::{Expr, ExprLit, FnArg, Lit, ReceiverKind, ReturnType, Type};
 
 use crate::args::{Fingerprint, KeySource, Options, nearest};
@@ -56,9 +57,27 @@ fn check_shape(function: &Function, flavour: Flavour, errors: &mut Errors) {
             "an idempotent function returns `Result<T, E>`: `T` is stored and replayed, and `E: From<idem::Error>` \
              tells the caller when it was not run",
         ),
-        Flavour::Plain => {}
+        Flavour::Plain => {
+            let mut owned = OwnsItsData(errors);
+            if let Some(output) = function.output() {
+                owned.visit_type(output);
+            }
+        }
         Flavour::Http => check_handler(function, errors),
     }
+}
+
+/// Complains of what an output borrows: a stored value is read back long after its lender has gone.
+struct OwnsItsData<'a>(&'a mut Errors);
+
+impl<'ast> Visit<'ast> for OwnsItsData<'_> {
+    fn visit_type_reference(&mut self, ty: &'ast syn::TypeReference) {
+        self.0.on(ty, "a stored value owns its data; return it owned, such as `String` for `&str`");
+    }
+
+    fn visit_type_impl_trait(&mut self, _: &'ast syn::TypeImplTrait) {}
+    fn visit_type_fn_ptr(&mut self, _: &'ast syn::TypeFnPtr) {}
+    fn visit_type_trait_object(&mut self, _: &'ast syn::TypeTraitObject) {}
 }
 
 fn check_handler(function: &Function, errors: &mut Errors) {
@@ -244,7 +263,8 @@ fn check_running(options: &Options, function: &Function, flavour: Flavour, error
     {
         errors
             .at(span, "work that outlives its caller must own its arguments, and this function borrows one");
-        errors.at(borrow.span, "borrowed here; take it owned (an `Arc`, a clone), or leave `detached` out");
+        errors
+            .on(&borrow.tokens, "borrowed here; take it owned (an `Arc`, a clone), or leave `detached` out");
     }
     let Some(finish) = options.policy("on_disconnect").filter(|policy| policy.is("on_disconnect", "Finish"))
     else {
@@ -257,8 +277,8 @@ fn check_running(options: &Options, function: &Function, flavour: Flavour, error
             finish.span,
             "work that finishes after a disconnect must own its arguments, and this function may borrow one",
         );
-        errors.at(
-            borrow.span,
+        errors.on(
+            borrow.tokens,
             if borrow.certain {
                 "borrowed here; take it owned (an `Arc`, a clone)"
             } else {

@@ -66,8 +66,11 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
     let (key, fingerprint) = (key(options), fingerprint(options));
     let store_if = options.store_if.as_ref().map(|predicate| quote_spanned!(here=> .store_if(#predicate)));
     let take_over = take_over(options, arguments);
-    let run = pieces.run("run", here);
+    let run = pieces.run("run");
     let (pin, work) = (function.output().map(pin_type), &function.body);
+    // The compiler blames an answer that is no response where it is declared.
+    let there = here.located_at(function.output().map_or_else(|| function.sig.ident.span(), Spanned::span));
+    let answer = quote_spanned!(there=> #krate::__private::axum::into_response(__idem_answer));
     quote_spanned! {here=>
         #site
         #warning
@@ -84,7 +87,7 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
                 #pin
                 #work
             }.await;
-            #krate::__private::axum::into_response(__idem_answer)
+            #answer
         }).await
     }
 }

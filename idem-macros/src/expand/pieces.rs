@@ -34,10 +34,9 @@ impl Pieces {
         }
     }
 
-    /// `run`, or `run_inline` for work that ends with its caller.
-    pub(crate) fn run(&self, plain: &str, span: Span) -> Ident {
-        let name = if self.detached { plain.to_owned() } else { plain.replacen("run", "run_inline", 1) };
-        Ident::new(&name, span)
+    /// The method that runs the work: `detached`, or `run_inline` for work that ends with its caller.
+    pub(crate) fn run(&self, detached: &str) -> Ident {
+        Ident::new(if self.detached { detached } else { "run_inline" }, Span::mixed_site())
     }
 }
 
@@ -151,7 +150,7 @@ pub(crate) fn take_over(options: &Options, arguments: &[Argument]) -> TokenStrea
 
 /// A statement that tells the compiler what the body ends with, so that its errors are those of a plain function.
 pub(crate) fn pin_type(ty: &Type) -> TokenStream {
-    let (ty, _) = without_impl_trait(ty);
+    let ty = without_impl_trait(ty);
     if matches!(ty, Type::Infer(_)) {
         return TokenStream::new();
     }
@@ -166,29 +165,24 @@ pub(crate) fn pin_type(ty: &Type) -> TokenStream {
 }
 
 /// The type with `_` where it says `impl Trait`, which only a signature may say.
-fn without_impl_trait(ty: &Type) -> (Type, bool) {
-    struct Infer(bool);
+pub(crate) fn without_impl_trait(ty: &Type) -> Type {
+    struct Infer;
     impl VisitMut for Infer {
         fn visit_type_mut(&mut self, ty: &mut Type) {
             if let Type::ImplTrait(_) = ty {
                 *ty = parse_quote_spanned!(ty.span()=> _);
-                self.0 = true;
             } else {
                 visit_mut::visit_type_mut(self, ty);
             }
         }
     }
-    let (mut ty, mut infer) = (ty.clone(), Infer(false));
+    let mut ty = ty.clone();
+    // Types that came through `macro_rules!` are wrapped in an invisible group.
     while let Type::Group(group) = ty {
         ty = *group.elem;
     }
-    infer.visit_type_mut(&mut ty);
-    (ty, infer.0)
-}
-
-/// Whether a type says `impl Trait` somewhere.
-pub(crate) fn says_impl_trait(ty: &Type) -> bool {
-    without_impl_trait(ty).1
+    Infer.visit_type_mut(&mut ty);
+    ty
 }
 
 /// Puts the identifier of an argument into the signature; what was a pattern there is bound inside.

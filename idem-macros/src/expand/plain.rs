@@ -1,11 +1,13 @@
 //! The plain flavour: the signature stays, the `Ok` value is stored.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::Type;
 use syn::spanned::Spanned;
+use syn::{Path, Type};
 
-use super::pieces::{Pieces, by_reference, engine, pin_type, rename, says_impl_trait, take_apart, take_over};
+use super::pieces::{
+    Pieces, by_reference, engine, pin_type, rename, take_apart, take_over, without_impl_trait,
+};
 use crate::args::{Fingerprint, KeySource, Options};
 use crate::signature::{Argument, Function};
 
@@ -51,28 +53,27 @@ fn call(
         None => TokenStream::new(),
     };
     let (digest, fingerprint) = fingerprint(pieces, options, arguments);
-    let engine = engine(krate, options, &quote_spanned!(here=> #krate::__private::refused(__idem_error)));
+    let engine = engine(krate, options, &quote_spanned!(here=> __idem_output.refused(__idem_error)));
     let (pin, take_over) = (pin_type(output), take_over(options, arguments));
     let outer_pin = function.boxed.as_ref().map(|_| &pin);
-    let check = check_output(pieces, options, output);
-    let storing = if options.given("store_err").is_some() { "run_storing_err" } else { "run" };
-    let run = pieces.run(storing, here);
+    let keep = keep(krate, options, output);
+    let run = pieces.run("run_detached");
     quote_spanned! {here=>
         #outer_pin
         #site
-        #check
+        #keep
         #digest
         #(#apart)*
         let __idem_call = {
             #engine
             __idem_engine.call_at(&__IDEM_SITE).key(#key) #settings #fingerprint
         };
-        let __idem_outcome = __idem_call.#run(move |_| async move {
+        let __idem_outcome = __idem_output.#run(__idem_call, async move {
             #pin
             #take_over
             #body
         }).await;
-        #krate::__private::finish(__idem_outcome)
+        __idem_output.finish(__idem_outcome)
     }
 }
 
@@ -94,8 +95,9 @@ fn fingerprint(pieces: &Pieces, options: &Options, arguments: &[Argument]) -> (T
                     let (cfg, param) = (&argument.cfg, &argument.param);
                     let name = argument.name().map_or_else(|| param.to_string(), ToString::to_string);
                     // Asked for at the argument, so that the compiler complains there.
-                    let there = here.located_at(argument.ty.span());
-                    let value = quote_spanned!(there=> #krate::__private::countable(&#param));
+                    let ty = without_impl_trait(&argument.ty);
+                    let there = here.located_at(ty.span());
+                    let value = quote_spanned!(there=> #krate::__private::countable::<#ty>(&#param));
                     quote_spanned!(here=> #(#cfg)* __idem_arguments.add(#name, #value);)
                 });
             let digest = quote_spanned! {here=>
@@ -112,15 +114,11 @@ fn fingerprint(pieces: &Pieces, options: &Options, arguments: &[Argument]) -> (T
 }
 
 /// Asks of the output what storing and replaying it needs, at the place where it is declared.
-fn check_output(pieces: &Pieces, options: &Options, output: &Type) -> TokenStream {
-    if says_impl_trait(output) {
-        return TokenStream::new();
-    }
-    let krate = &pieces.krate;
-    let there = Span::mixed_site().located_at(output.span());
-    if options.given("store_err").is_some() {
-        quote_spanned!(there=> #krate::__private::output_is_kept_whole::<#output>();)
-    } else {
-        quote_spanned!(there=> #krate::__private::output_is_kept::<#output>();)
-    }
+fn keep(krate: &Path, options: &Options, output: &Type) -> TokenStream {
+    let here = Span::mixed_site();
+    let there = here.located_at(output.span());
+    let whole = if options.given("store_err").is_some() { "output_whole" } else { "output" };
+    let (whole, output) = (Ident::new(whole, there), without_impl_trait(output));
+    let made = quote_spanned!(there=> #krate::__private::#whole::<#output>());
+    quote_spanned!(here=> let __idem_output = #made;)
 }

@@ -73,7 +73,8 @@ fn whole_arguments_are_fingerprinted_before_they_are_taken_apart() {
             }
         ),
     );
-    let fingerprint = expanded.find(".add(\"a\",::idem::__private::countable(&a))").expect("fingerprinted");
+    let fingerprint =
+        expanded.find(".add(\"a\",::idem::__private::countable::<(A,B)>(&a))").expect("fingerprinted");
     assert!(fingerprint < expanded.find("let(a,b)=a;").expect("taken apart"));
     assert!(expanded.contains(".add(\"__idem_arg_2\","), "{expanded}");
     assert!(!expanded.contains(".add(\"pool\""), "{expanded}");
@@ -93,6 +94,7 @@ fn conditional_arguments_stay_conditional() {
 
 #[test]
 fn borrowing_functions_run_inline() {
+    let (detached, inline) = (".run_detached(__idem_call,asyncmove{", ".run_inline(__idem_call,asyncmove{");
     let options = || quote!(key = k, ttl = "1h");
     assert!(
         plain(
@@ -101,7 +103,7 @@ fn borrowing_functions_run_inline() {
                 async fn f(a: A) -> R {}
             )
         )
-        .contains(".run(move")
+        .contains(detached)
     );
     assert!(
         plain(
@@ -110,7 +112,7 @@ fn borrowing_functions_run_inline() {
                 async fn f(a: &A) -> R {}
             )
         )
-        .contains(".run_inline(move")
+        .contains(inline)
     );
     assert!(
         plain(
@@ -119,37 +121,31 @@ fn borrowing_functions_run_inline() {
                 async fn f(a: A) -> R {}
             )
         )
-        .contains(".run_inline(")
+        .contains(inline)
     );
-    let stored = quote!(key = k, ttl = "1h", store_err);
+    let overridden = quote!(key = k, ttl = "1h", detached, operation = "o");
     assert!(
         plain(
-            stored.clone(),
-            quote!(
-                async fn f(a: A) -> R {}
-            )
-        )
-        .contains(".run_storing_err(")
-    );
-    assert!(
-        plain(
-            stored,
-            quote!(
-                async fn f(a: &A) -> R {}
-            )
-        )
-        .contains(".run_inline_storing_err(")
-    );
-    let detached = quote!(key = k, ttl = "1h", detached, operation = "o");
-    assert!(
-        plain(
-            detached,
+            overridden,
             quote!(
                 async fn f(a: impl Into<A>) -> R {}
             )
         )
-        .contains(".run(move")
+        .contains(detached)
     );
+}
+
+#[test]
+fn what_is_kept_is_asked_of_the_declared_output() {
+    let function = || {
+        quote!(
+            async fn f(a: A) -> Result<impl Serialize, E> {}
+        )
+    };
+    let expanded = plain(quote!(key = k, ttl = "1h"), function());
+    assert!(expanded.contains("=::idem::__private::output::<Result<_,E>>();"), "{expanded}");
+    let expanded = plain(quote!(key = k, ttl = "1h", store_err), function());
+    assert!(expanded.contains("=::idem::__private::output_whole::<Result<_,E>>();"), "{expanded}");
 }
 
 #[test]

@@ -4,8 +4,8 @@
 
 use std::collections::HashSet;
 
-use proc_macro2::{Ident, Span};
-use syn::spanned::Spanned;
+use proc_macro2::{Ident, TokenStream};
+use quote::ToTokens;
 use syn::visit::{self, Visit};
 use syn::{GenericParam, Lifetime, ReceiverKind, Type, TypeParamBound, WherePredicate};
 
@@ -15,7 +15,8 @@ use crate::flavour::Flavour;
 /// Something that the function borrows.
 #[derive(Debug)]
 pub(crate) struct Borrow {
-    pub(crate) span: Span,
+    /// What borrows, as it is written.
+    pub(crate) tokens: TokenStream,
     /// Whether it is certain: an `impl Trait` may or may not borrow.
     pub(crate) certain: bool,
 }
@@ -26,7 +27,7 @@ impl Borrow {
     /// Handlers own what their extractors make, so that in the HTTP flavour type parameters are taken to be owned.
     pub(crate) fn find(function: &Function, flavour: Flavour) -> Option<Self> {
         if function.boxed.is_some() {
-            return Some(Self { span: function.sig.ident.span(), certain: true });
+            return Some(Self { tokens: function.sig.ident.to_token_stream(), certain: true });
         }
         let mut search = Search { found: None, may_borrow: HashSet::new(), flavour };
         if flavour == Flavour::Plain {
@@ -34,14 +35,14 @@ impl Borrow {
         }
         if let Some(receiver) = function.sig.receiver() {
             match &receiver.kind {
-                ReceiverKind::Reference(..) => search.note(receiver.span(), true),
+                ReceiverKind::Reference(..) => search.note(receiver, true),
                 ReceiverKind::Typed(_, ty) => search.visit_type(ty),
                 _ => {}
             }
         }
         for argument in &function.arguments {
             if argument.bindings.iter().any(|binding| binding.by_ref) {
-                search.note(argument.pat.span(), true);
+                search.note(&argument.pat, true);
             }
             search.visit_type(&argument.ty);
         }
@@ -82,10 +83,10 @@ struct Search {
 }
 
 impl Search {
-    fn note(&mut self, span: Span, certain: bool) {
+    fn note(&mut self, tokens: &impl ToTokens, certain: bool) {
         match &self.found {
             Some(found) if found.certain || !certain => {}
-            _ => self.found = Some(Borrow { span, certain }),
+            _ => self.found = Some(Borrow { tokens: tokens.to_token_stream(), certain }),
         }
     }
 }
@@ -93,20 +94,20 @@ impl Search {
 impl<'ast> Visit<'ast> for Search {
     fn visit_type_reference(&mut self, ty: &'ast syn::TypeReference) {
         if ty.lifetime.as_ref().is_none_or(|lifetime| lifetime.ident != "static") {
-            self.note(ty.span(), true);
+            self.note(ty, true);
         }
         visit::visit_type_reference(self, ty);
     }
 
     fn visit_lifetime(&mut self, lifetime: &'ast Lifetime) {
         if lifetime.ident != "static" {
-            self.note(lifetime.span(), true);
+            self.note(lifetime, true);
         }
     }
 
     fn visit_type_impl_trait(&mut self, ty: &'ast syn::TypeImplTrait) {
         if self.flavour == Flavour::Plain && !ty.bounds.iter().any(is_static) {
-            self.note(ty.span(), false);
+            self.note(ty, false);
         }
         visit::visit_type_impl_trait(self, ty);
     }
@@ -115,7 +116,7 @@ impl<'ast> Visit<'ast> for Search {
         if let Some(first) = ty.path.segments.first()
             && self.may_borrow.contains(&first.ident)
         {
-            self.note(ty.span(), false);
+            self.note(ty, false);
         }
         visit::visit_type_path(self, ty);
     }
