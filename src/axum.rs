@@ -108,6 +108,7 @@ pub use call::HttpCall;
 pub use captured::{AllHeaders, CaptureOptions, Captured, Nothing, Request, Tuned, Via};
 pub use idem_core::http::key::Syntax;
 pub use idem_core::policy::Mark;
+#[doc = include_str!("../docs/attribute-axum.md")]
 pub use idem_macros::idempotent_axum as idempotent;
 pub use rejection::{Refused, Rejection, refuse};
 

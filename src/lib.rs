@@ -88,6 +88,7 @@ pub use idem_core::store::Store;
 
 pub use idem_core as core;
 
+#[doc = include_str!("../docs/attribute.md")]
 pub use idem_macros::idempotent;
 
 #[doc(hidden)]

@@ -8,4 +8,5 @@
 fn the_attribute_accepts_what_it_should_and_says_what_is_wrong_otherwise() {
     let cases = trybuild::TestCases::new();
     cases.pass("tests/ui/pass/*.rs");
+    cases.compile_fail("tests/ui/fail/*.rs");
 }

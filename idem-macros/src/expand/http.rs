@@ -3,7 +3,8 @@
 use proc_macro2::{Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{FnArg, parse_quote_spanned};
+use syn::visit::Visit;
+use syn::{FnArg, TypeImplTrait, TypeParamBound, parse_quote_spanned};
 
 use super::pieces::{Pieces, by_reference, engine, pin_type, rename, take_apart, take_over};
 use crate::args::{Fingerprint, KeySource, Options};
@@ -66,6 +67,7 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
     let (key, fingerprint) = (key(options), fingerprint(options));
     let store_if = options.store_if.as_ref().map(|predicate| quote_spanned!(here=> .store_if(#predicate)));
     let take_over = take_over(options, arguments);
+    let opaque = opaque(function);
     let run = pieces.run("run");
     let (pin, work) = (function.output().map(pin_type), &function.body);
     // The compiler blames an answer that is no response where it is declared.
@@ -73,6 +75,7 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
     let answer = quote_spanned!(there=> #krate::__private::axum::into_response(__idem_answer));
     quote_spanned! {here=>
         #site
+        #opaque
         #warning
         let (#last, __idem_request) = #captured.into_parts();
         #(#apart)*
@@ -89,6 +92,34 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
             }.await;
             #answer
         }).await
+    }
+}
+
+/// An item that says what the declared answer says after `impl`, since the signature says it no longer: else what was
+/// imported for it would be called unused.
+fn opaque(function: &Function) -> Option<TokenStream> {
+    let mut found = Opaque(Vec::new());
+    found.visit_type(function.output()?);
+    let types = found.0;
+    let (generics, _, clause) = function.sig.generics.split_for_impl();
+    let here = Span::mixed_site();
+    (!types.is_empty()).then(
+        || quote_spanned!(here=> #[allow(dead_code)] fn __idem_opaque #generics (#(_: #types),*) #clause {}),
+    )
+}
+
+struct Opaque(Vec<TypeImplTrait>);
+
+impl<'ast> Visit<'ast> for Opaque {
+    fn visit_type_impl_trait(&mut self, ty: &'ast TypeImplTrait) {
+        let mut ty = ty.clone();
+        // `use<..>` is for return types only.
+        ty.bounds = ty
+            .bounds
+            .into_iter()
+            .filter(|bound| !matches!(bound, TypeParamBound::PreciseCapture(_)))
+            .collect();
+        self.0.push(ty);
     }
 }
 

@@ -256,6 +256,22 @@ fn a_handler_without_scope_says_so() {
 }
 
 #[test]
+fn what_was_imported_for_an_opaque_answer_stays_in_use() {
+    let expanded = http(
+        quote!(key = header, ttl = "1h", operation = "o"),
+        quote!(
+            async fn f<T: Clone>(t: T) -> Result<impl Answer<T> + use<T>, E>
+            where
+                T: Send,
+            {
+                Ok("x")
+            }
+        ),
+    );
+    assert!(expanded.contains("fn__idem_opaque<T:Clone>(_:implAnswer<T>)whereT:Send,{}"), "{expanded}");
+}
+
+#[test]
 fn an_opaque_answer_is_not_pinned_and_a_result_of_one_is() {
     let expanded = http(
         quote!(key = header, ttl = "1h"),

@@ -1,0 +1,8 @@
+use idem::idempotent;
+
+#[idempotent(key = id, ttl = "24h", operation = 5)]
+async fn ship(id: u32) -> Result<u32, idem::Error> {
+    Ok(id)
+}
+
+fn main() {}
