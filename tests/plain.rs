@@ -380,7 +380,7 @@ where
     loop {
         match call().await {
             Err(Failure::Idem(error)) if error.kind() == ErrorKind::InFlight => {
-                tokio::task::yield_now().await
+                tokio::task::yield_now().await;
             }
             other => return other,
         }
@@ -486,7 +486,7 @@ async fn for_a_while(id: u32, ttl: Duration, idem: &Idempotency) -> Result<u32, 
 async fn a_time_that_is_computed_is_checked_when_the_call_runs() {
     let idem = engine();
     assert_eq!(for_a_while(1, Duration::ZERO, &idem).await.unwrap_err().kind(), ErrorKind::Misuse);
-    assert_eq!(for_a_while(1, Duration::from_secs(60), &idem).await.unwrap(), 1);
+    assert_eq!(for_a_while(1, Duration::from_mins(1), &idem).await.unwrap(), 1);
 }
 
 #[idempotent(key = id, ttl = "24h", engine = idem, skip(idem))]

@@ -139,8 +139,13 @@ pub(crate) fn take_over(options: &Options, arguments: &[Argument]) -> TokenStrea
             let (ident, mutability) = (&binding.ident, binding.mutability.filter(|_| !binding.by_ref));
             // `None` or a unit struct is a pattern that looks like a binding.
             if !ident.to_string().starts_with(char::is_uppercase) {
-                let allow =
-                    options.mentions(ident).then(|| quote_spanned!(here=> #[allow(unused_variables)]));
+                let mut allow = TokenStream::new();
+                if options.mentions(ident) {
+                    allow.extend(quote_spanned!(here=> #[allow(unused_variables)]));
+                }
+                if ident.to_string().starts_with('_') {
+                    allow.extend(quote_spanned!(here=> #[allow(clippy::used_underscore_binding, clippy::no_effect_underscore_binding)]));
+                }
                 taken.extend(quote_spanned!(here=> #(#cfg)* #allow let #mutability #ident = #ident;));
             }
         }

@@ -101,8 +101,8 @@ fn fingerprint(pieces: &Pieces, options: &Options, arguments: &[Argument]) -> (T
                     quote_spanned!(here=> #(#cfg)* __idem_arguments.add(#name, #value);)
                 });
             let digest = quote_spanned! {here=>
+                #[allow(unused_mut, clippy::used_underscore_binding)]
                 let __idem_fingerprint = {
-                    #[allow(unused_mut)]
                     let mut __idem_arguments = #krate::__private::Arguments::new(&__IDEM_SITE);
                     #(#counted)*
                     __idem_arguments.finish()

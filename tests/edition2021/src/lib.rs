@@ -30,7 +30,13 @@ pub struct Receipt(pub u64);
 ///
 /// When it was not run.
 #[renamed::idempotent(crate = renamed, key = charge.id, ttl = "24h", engine = idem, skip(idem, doubled))]
-pub async fn owned(mut charge: Charge, doubled: bool, idem: Idempotency) -> Result<Receipt, Error> {
+pub async fn owned(
+    mut charge: Charge,
+    doubled: bool,
+    _channel: u8,
+    (_, _traced): (u8, u8),
+    idem: Idempotency,
+) -> Result<Receipt, Error> {
     if doubled {
         charge.amount *= 2;
     }
@@ -78,6 +84,7 @@ impl Service {
 #[renamed::axum::idempotent(crate = renamed, key = header, ttl = "24h", scope = shared, engine = idem)]
 pub async fn handler(
     State(idem): State<Idempotency>,
+    _method: axum::http::Method,
     Json(Charge { id, amount }): Json<Charge>,
 ) -> Result<(StatusCode, Json<Receipt>), StatusCode> {
     if id.is_empty() {
@@ -110,8 +117,8 @@ mod tests {
     #[tokio::test]
     async fn functions_replay() {
         let idem = Idempotency::new(MemoryStore::new());
-        assert_eq!(owned(charge(5), true, idem.clone()).await.unwrap(), Receipt(10));
-        assert_eq!(owned(charge(5), false, idem.clone()).await.unwrap(), Receipt(10));
+        assert_eq!(owned(charge(5), true, 1, (2, 3), idem.clone()).await.unwrap(), Receipt(10));
+        assert_eq!(owned(charge(5), false, 1, (2, 3), idem.clone()).await.unwrap(), Receipt(10));
         assert_eq!(borrowed(&charge(5), &idem).await.unwrap(), Receipt(5));
         assert!(borrowed(&charge(6), &idem).await.is_err());
         let service = Arc::new(Service { idem });
