@@ -122,6 +122,9 @@ pub mod __private {
 
     pub use super::{Captured, HttpCall, Nothing, Request, Tuned, refuse};
 
+    /// A captured request that keeps no header but `Idempotency-Key`: all that most handlers need.
+    pub type CapturedBriefly<E> = Captured<E, Tuned<{ usize::MAX }>>;
+
     /// Begins the call of an annotated handler.
     pub fn call(engine: &Idempotency, site: &'static Site, request: Request) -> HttpCall {
         HttpCall::at(engine, site, request)

@@ -1,6 +1,6 @@
 //! The HTTP flavour: the last argument captures the request, the response is stored as bytes.
 
-use proc_macro2::{Span, TokenStream};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit::Visit;
@@ -14,6 +14,7 @@ pub(crate) fn expand(pieces: &Pieces, options: &Options, mut function: Function)
     let here = Span::mixed_site();
     let krate = &pieces.krate;
     function.body = body(pieces, options, &function);
+    let captured = captured(options);
     for argument in &function.arguments {
         rename(argument, &mut function.sig);
     }
@@ -22,13 +23,13 @@ pub(crate) fn expand(pieces: &Pieces, options: &Options, mut function: Function)
             let ty = &last.ty;
             // The compiler blames extractors at their type.
             let there = here.located_at(ty.span());
-            *last.ty = parse_quote_spanned!(there=> #krate::__private::axum::Captured<#ty>);
+            *last.ty = parse_quote_spanned!(there=> #krate::__private::axum::#captured<#ty>);
             if function.arguments.last().is_some_and(Argument::is_plain) {
                 *last.pat = parse_quote_spanned!(here=> __idem_captured);
             }
         }
         _ => function.sig.inputs.push(parse_quote_spanned! {here=>
-            __idem_captured: #krate::__private::axum::Captured<#krate::__private::axum::Nothing>
+            __idem_captured: #krate::__private::axum::#captured<#krate::__private::axum::Nothing>
         }),
     }
     function.sig.output = parse_quote_spanned!(here=> -> #krate::__private::axum::Response);
@@ -93,6 +94,12 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
             #answer
         }).await
     }
+}
+
+/// The extractor that captures: a key from another header than the usual one needs all of them.
+fn captured(options: &Options) -> Ident {
+    let all_headers = matches!(options.key, Some(KeySource::Header { name: Some(_), .. }));
+    Ident::new(if all_headers { "Captured" } else { "CapturedBriefly" }, Span::mixed_site())
 }
 
 /// An item that says what the declared answer says after `impl`, since the signature says it no longer: else what was

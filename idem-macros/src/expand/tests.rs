@@ -197,7 +197,7 @@ fn a_handler_captures_its_request_in_the_last_argument() {
             }
         ),
     );
-    let signature = "asyncfnf(app:State<App>,user:User,req:::idem::__private::axum::Captured<Json<Req>>)->::idem::__private::axum::Response{";
+    let signature = "asyncfnf(app:State<App>,user:User,req:::idem::__private::axum::CapturedBriefly<Json<Req>>)->::idem::__private::axum::Response{";
     assert!(expanded.starts_with(signature), "{expanded}");
     for part in [
         "let(__idem_last,__idem_request)=req.into_parts();letState(app)=app;letJson(req)=__idem_last;",
