@@ -124,7 +124,10 @@ impl Flight {
         loop {
             let left = self.store_timeout().saturating_sub(since - begun);
             let error = match within(left, self.engine.0.store.claim(&self.id, &self.claim)).await {
-                Ok(Claimed::Granted { .. }) if since.elapsed() >= self.claim.lease => {
+                // A lease that outlasts the store's time-out cannot be over yet; no need to ask the clock.
+                Ok(Claimed::Granted { .. })
+                    if self.claim.lease <= self.store_timeout() && since.elapsed() >= self.claim.lease =>
+                {
                     StoreError::with_source(
                         StoreErrorKind::TimedOut,
                         "the lease is shorter than the claim took",
