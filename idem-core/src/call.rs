@@ -275,14 +275,14 @@ impl Call {
         D: FnOnce(&Answer) -> Result<R, ReplayError>,
     {
         if self.policy.on_disconnect == OnDisconnect::Cancel {
-            return self.execute_inline(work, replay).await;
+            return Box::pin(self.execute_inline(work, replay)).await;
         }
         let watch = Watch::new(&self.operation);
         watch
             .over(async {
                 let flight = match self.begin()? {
                     Begun::Flight(flight) => flight,
-                    Begun::Unprotected => return Ok(unprotected(work).await),
+                    Begun::Unprotected => return Ok(Box::pin(unprotected(work)).await),
                 };
                 watch.record(&flight);
                 let mut patience = Patience::new(&flight);
@@ -297,7 +297,7 @@ impl Call {
                         },
                         Step::Unclaimed(error, unused) => {
                             unclaimed(&flight, error)?;
-                            return Ok(unprotected(unused).await);
+                            return Ok(Box::pin(unprotected(unused)).await);
                         }
                         Step::Abandoned => return Err(flight.refusal(&Claimed::Granted { attempt: 0 })),
                     }
@@ -322,7 +322,7 @@ impl Call {
             .over(async {
                 let flight = match self.begin()? {
                     Begun::Flight(flight) => flight,
-                    Begun::Unprotected => return Ok(unprotected(work).await),
+                    Begun::Unprotected => return Ok(Box::pin(unprotected(work)).await),
                 };
                 watch.record(&flight);
                 let mut patience = Patience::new(&flight);
@@ -333,7 +333,10 @@ impl Call {
                             let cancel = CancelOnDrop::new(&flight);
                             let end = flight.run(grant, work, true).await;
                             cancel.disarm();
-                            return conclude(&flight, end, replay).await;
+                            return match end {
+                                End::Fresh(result) => Ok(Outcome::Fresh(result)),
+                                end => Box::pin(conclude(&flight, end, replay)).await,
+                            };
                         }
                         Ok(Boarding::Refused(claimed)) => {
                             if let Some(answer) = patience.refused(&flight, claimed).await? {
@@ -342,7 +345,7 @@ impl Call {
                         }
                         Err(error) => {
                             unclaimed(&flight, error)?;
-                            return Ok(unprotected(work).await);
+                            return Ok(Box::pin(unprotected(work)).await);
                         }
                     }
                 }
@@ -522,7 +525,7 @@ impl Patience {
                 // When the lease ends the record may be had, and nobody announces that.
                 let lapse = lease_left.saturating_add(Duration::from_millis(1));
                 let left = deadline.saturating_duration_since(Instant::now());
-                flight.changed(left.min(lapse)).await;
+                Box::pin(flight.changed(left.min(lapse))).await;
                 Ok(None)
             }
             (refused, _) => Err(flight.refusal(&refused)),

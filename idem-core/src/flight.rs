@@ -114,7 +114,8 @@ impl Flight {
         }
     }
 
-    /// Asks for the claim, and asks again where the connection broke: the owner makes that safe.
+    /// Asks for the claim, and asks again where the connection broke, or where the grant came so late that its lease
+    /// may be over: the owner makes that safe.
     async fn ask(&self) -> Result<(Claimed, Instant), StoreError> {
         const TRIES: u32 = 3;
         let begun = Instant::now();
@@ -122,18 +123,27 @@ impl Flight {
         let mut tries = 1;
         loop {
             let left = self.store_timeout().saturating_sub(since - begun);
-            match within(left, self.engine.0.store.claim(&self.id, &self.claim)).await {
-                Ok(claimed) => return Ok((claimed, since)),
-                Err(error) if error.kind() == StoreErrorKind::Unavailable && tries < TRIES => {
-                    sleep(Duration::from_millis(10) * tries).await;
-                    tries += 1;
-                    since = Instant::now();
-                    if since - begun >= self.store_timeout() {
-                        return Err(error);
-                    }
+            let error = match within(left, self.engine.0.store.claim(&self.id, &self.claim)).await {
+                // A lease that outlasts the store's time-out cannot be over yet; no need to ask the clock.
+                Ok(Claimed::Granted { .. })
+                    if self.claim.lease <= self.store_timeout() && since.elapsed() >= self.claim.lease =>
+                {
+                    StoreError::with_source(
+                        StoreErrorKind::TimedOut,
+                        "the lease is shorter than the claim took",
+                    )
                 }
-                Err(error) => return Err(error),
+                Err(error) if error.kind() == StoreErrorKind::Unavailable => {
+                    sleep(Duration::from_millis(10) * tries).await;
+                    error
+                }
+                answer => return answer.map(|claimed| (claimed, since)),
+            };
+            since = Instant::now();
+            if tries == TRIES || since - begun >= self.store_timeout() {
+                return Err(error);
             }
+            tries += 1;
         }
     }
 

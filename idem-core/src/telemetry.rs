@@ -6,6 +6,11 @@
 //! Outcomes: `fresh`, `replayed`, `unprotected`, or the [code](crate::error::ErrorKind::code) of the error. Full keys
 //! and payloads appear nowhere.
 
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+use tracing::instrument::Instrumented;
 use tracing::{Instrument as _, Span};
 
 use crate::error::Error;
@@ -41,12 +46,12 @@ impl Watch {
     }
 
     /// Runs the call within the span, and notes its outcome.
-    pub(crate) async fn over<R>(
-        &self,
-        call: impl Future<Output = Result<Outcome<R>, Error>>,
-    ) -> Result<Outcome<R>, Error> {
-        let result = call.instrument(self.span.clone()).await;
-        let outcome = match &result {
+    pub(crate) fn over<F>(&self, call: F) -> Watched<'_, F> {
+        Watched { watch: self, call: call.instrument(self.span.clone()) }
+    }
+
+    fn ended<R>(&self, result: &Result<Outcome<R>, Error>) {
+        let outcome = match result {
             Ok(Outcome::Fresh(_)) => "fresh",
             Ok(Outcome::Replayed(_)) => "replayed",
             Ok(Outcome::Unprotected(_)) => "unprotected",
@@ -60,6 +65,28 @@ impl Watch {
             "outcome" => outcome
         )
         .increment(1);
-        result
+    }
+}
+
+pin_project! {
+    /// A watched call. No async function, since that would move the call, which is large, once more.
+    pub(crate) struct Watched<'a, F> {
+        watch: &'a Watch,
+        #[pin]
+        call: Instrumented<F>,
+    }
+}
+
+impl<R, F> Future for Watched<'_, F>
+where
+    F: Future<Output = Result<Outcome<R>, Error>>,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let result = ready!(this.call.poll(cx));
+        this.watch.ended(&result);
+        Poll::Ready(result)
     }
 }

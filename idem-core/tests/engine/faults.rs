@@ -120,3 +120,21 @@ async fn an_unprotected_run_happens_only_where_it_was_asked_for() {
     assert_eq!(error.kind(), ErrorKind::Undecodable, "a record that cannot be read may be a completed one");
     assert_eq!(effects.count(), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_grant_that_comes_after_its_lease_is_claimed_anew_before_anything_runs() {
+    let (store, engine) = engine();
+    let effects = Effects::default();
+    let short = || call(&engine, "key", "a").lease(SECOND);
+    store.fail(Step::Claim, 1, Fault::Slow(3 * SECOND / 2));
+    assert_eq!(charge(short(), &effects).await.unwrap(), Outcome::Fresh(Ok(1)));
+    assert_eq!(store.count(Step::Claim), 2);
+
+    store.fail(Step::Claim, 100, Fault::Slow(3 * SECOND / 2));
+    let error = charge(call(&engine, "other", "a").lease(SECOND), &effects).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StoreUnavailable);
+    assert_eq!(effects.count(), 1);
+    store.heal();
+    assert_eq!(engine.drain(10 * SECOND).await, 0);
+    assert!(charge(call(&engine, "other", "b"), &effects).await.is_ok(), "taken back, unbound");
+}
