@@ -6,24 +6,18 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::answer::Answer;
-use crate::background;
-use crate::detach::Detach;
 use crate::engine::Idempotency;
-use crate::error::{Error, ErrorKind, ReplayError};
+use crate::error::{Error, ErrorKind};
 use crate::fingerprint::{Digest, FingerprintError, Fingerprints, Hasher};
-use crate::flight::{Boarding, End, Flight};
+use crate::flight::Flight;
 use crate::key::{Key, KeyError, Scope, ToKey};
-use crate::lease::Abort;
 use crate::operation::Operation;
 use crate::outcome::Outcome;
 use crate::owner::Owner;
-use crate::policy::{Expired, InFlight, Missing, OnCrash, OnDisconnect, OnStoreError, Policy, Verdict};
+use crate::policy::{Expired, InFlight, Missing, OnCrash, OnDisconnect, OnStoreError, Policy};
 use crate::record::RecordId;
-use crate::run::{RUN, Run};
-use crate::store::{Claim, Claimed};
-use crate::sync::{Instant, Spawner};
-use crate::telemetry::Watch;
+use crate::run::Run;
+use crate::store::Claim;
 use crate::value::Keep;
 
 /// One request to do an operation: give it a key and a fingerprint, then run it.
@@ -51,7 +45,7 @@ enum Payload {
 }
 
 /// What a call becomes.
-enum Begun {
+pub(crate) enum Begun {
     Flight(Arc<Flight>),
     Unprotected,
 }
@@ -191,6 +185,10 @@ impl Call {
         &self.operation
     }
 
+    pub(crate) fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
     /// The engine that will run it.
     pub fn engine(&self) -> &Idempotency {
         &self.engine
@@ -260,101 +258,8 @@ impl Call {
         self.execute_inline(Keep::both().judging(work), |answer| Keep::both().replay(answer)).await
     }
 
-    /// Runs work that says itself what becomes of the record: for adapters.
-    ///
-    /// The work goes on if the caller goes away, unless [`OnDisconnect::Cancel`] is set.
-    ///
-    /// # Errors
-    ///
-    /// As [`run`](Self::run), and what `replay` makes of a stored answer that it cannot use.
-    pub async fn execute<R, F, Fut, D>(self, work: F, replay: D) -> Result<Outcome<R>, Error>
-    where
-        F: FnOnce(Run) -> Fut + Send + 'static,
-        Fut: Future<Output = (R, Verdict)> + Send + 'static,
-        R: Send + 'static,
-        D: FnOnce(&Answer) -> Result<R, ReplayError>,
-    {
-        if self.policy.on_disconnect == OnDisconnect::Cancel {
-            return Box::pin(self.execute_inline(work, replay)).await;
-        }
-        let watch = Watch::new(&self.operation);
-        watch
-            .over(async {
-                let flight = match self.begin()? {
-                    Begun::Flight(flight) => flight,
-                    Begun::Unprotected => return Ok(Box::pin(unprotected(work)).await),
-                };
-                watch.record(&flight);
-                let mut patience = Patience::new(&flight);
-                let mut work = work;
-                loop {
-                    let carry = flight.engine().config().carry.as_ref();
-                    match Detach::new(flight.clone(), carry, whole(flight.clone(), work)).await {
-                        Step::Ended(end) => return conclude(&flight, end, replay).await,
-                        Step::Refused(claimed, unused) => match patience.refused(&flight, claimed).await? {
-                            Some(answer) => return replayed(&flight, &answer, replay),
-                            None => work = unused,
-                        },
-                        Step::Unclaimed(error, unused) => {
-                            unclaimed(&flight, error)?;
-                            return Ok(Box::pin(unprotected(unused)).await);
-                        }
-                        Step::Abandoned => return Err(flight.refusal(&Claimed::Granted { attempt: 0 })),
-                    }
-                }
-            })
-            .await
-    }
-
-    /// As [`execute`](Self::execute), in the caller's own future: for work that borrows, or is not `Send`.
-    ///
-    /// # Errors
-    ///
-    /// As [`execute`](Self::execute).
-    pub async fn execute_inline<R, F, Fut, D>(self, work: F, replay: D) -> Result<Outcome<R>, Error>
-    where
-        F: FnOnce(Run) -> Fut,
-        Fut: Future<Output = (R, Verdict)>,
-        D: FnOnce(&Answer) -> Result<R, ReplayError>,
-    {
-        let watch = Watch::new(&self.operation);
-        watch
-            .over(async {
-                let flight = match self.begin()? {
-                    Begun::Flight(flight) => flight,
-                    Begun::Unprotected => return Ok(Box::pin(unprotected(work)).await),
-                };
-                watch.record(&flight);
-                let mut patience = Patience::new(&flight);
-                loop {
-                    let carry = flight.engine().config().carry.as_ref();
-                    match Detach::new(flight.clone(), carry, claim_or_undo(flight.clone())).await {
-                        Ok(Boarding::Granted(grant)) => {
-                            let cancel = CancelOnDrop::new(&flight);
-                            let end = flight.run(grant, work, true).await;
-                            cancel.disarm();
-                            return match end {
-                                End::Fresh(result) => Ok(Outcome::Fresh(result)),
-                                end => Box::pin(conclude(&flight, end, replay)).await,
-                            };
-                        }
-                        Ok(Boarding::Refused(claimed)) => {
-                            if let Some(answer) = patience.refused(&flight, claimed).await? {
-                                return replayed(&flight, &answer, replay);
-                            }
-                        }
-                        Err(error) => {
-                            unclaimed(&flight, error)?;
-                            return Ok(Box::pin(unprotected(work)).await);
-                        }
-                    }
-                }
-            })
-            .await
-    }
-
     /// Checks what was given, and makes the record's identity and the claim.
-    fn begin(self) -> Result<Begun, Error> {
+    pub(crate) fn begin(self) -> Result<Begun, Error> {
         let Self { engine, operation, key, scope, payload, policy, refused } = self;
         if let Some(error) = refused {
             return Err(error);
@@ -410,148 +315,5 @@ impl Call {
         };
         let id = RecordId::new(&scope, &operation, &key);
         Ok(Begun::Flight(Flight::new(engine, id, claim, policy)))
-    }
-}
-
-/// What came of a claim and, if it was granted, of the run.
-enum Step<R, F> {
-    Ended(End<R>),
-    Refused(Claimed, F),
-    Unclaimed(Error, F),
-    /// Nobody is there to hear it.
-    Abandoned,
-}
-
-/// Claims, runs and completes; goes on if the caller goes away, but does not begin the work then.
-async fn whole<R, F, Fut>(flight: Arc<Flight>, work: F) -> Step<R, F>
-where
-    F: FnOnce(Run) -> Fut,
-    Fut: Future<Output = (R, Verdict)>,
-{
-    match flight.claim().await {
-        Ok(Boarding::Granted(grant)) if flight.is_abandoned() => {
-            flight.undo(grant).await;
-            Step::Abandoned
-        }
-        Ok(Boarding::Granted(grant)) => Step::Ended(flight.run(grant, work, false).await),
-        Ok(Boarding::Refused(claimed)) => Step::Refused(claimed, work),
-        Err(error) => Step::Unclaimed(error, work),
-    }
-}
-
-/// Claims; gives the claim back if the caller has gone away meanwhile.
-async fn claim_or_undo(flight: Arc<Flight>) -> Result<Boarding, Error> {
-    match flight.claim().await? {
-        Boarding::Granted(grant) if flight.is_abandoned() => {
-            flight.undo(grant).await;
-            Err(flight.refusal(&Claimed::Granted { attempt: 0 }))
-        }
-        boarding => Ok(boarding),
-    }
-}
-
-/// Runs the work without a record.
-async fn unprotected<R, F, Fut>(work: F) -> Outcome<R>
-where
-    F: FnOnce(Run) -> Fut,
-    Fut: Future<Output = (R, Verdict)>,
-{
-    let run = Run::unprotected();
-    let (result, _) = RUN.scope(run.clone(), async move { work(run).await }).await;
-    Outcome::Unprotected(result)
-}
-
-/// Lets the call go on without a record if its policy says so.
-fn unclaimed(flight: &Flight, error: Error) -> Result<(), Error> {
-    let unsafe_run = flight.policy().on_store_error == OnStoreError::Run;
-    if unsafe_run && error.kind() == ErrorKind::StoreUnavailable {
-        tracing::warn!(record = %flight.id(), %error, "running without protection, as on_store_error = run says");
-        return Ok(());
-    }
-    Err(error)
-}
-
-fn replayed<R>(
-    flight: &Flight,
-    answer: &Answer,
-    replay: impl FnOnce(&Answer) -> Result<R, ReplayError>,
-) -> Result<Outcome<R>, Error> {
-    match replay(answer) {
-        Ok(result) => Ok(Outcome::Replayed(result)),
-        Err(error) => Err(Error::from_replay(error).at(flight.id())),
-    }
-}
-
-/// What the caller gets when the run has ended.
-async fn conclude<R>(
-    flight: &Flight,
-    end: End<R>,
-    replay: impl FnOnce(&Answer) -> Result<R, ReplayError>,
-) -> Result<Outcome<R>, Error> {
-    match end {
-        End::Fresh(result) => Ok(Outcome::Fresh(result)),
-        End::Aborted(Abort::Over) => Err(Error::new(ErrorKind::Aborted).at(flight.id())),
-        // Whoever lost the record answers what the record says.
-        End::Aborted(Abort::Lost) => replayed(flight, &flight.verdict_of_record().await?, replay),
-        End::Fenced { failed } => match (flight.verdict_of_record().await, failed) {
-            (Ok(answer), _) => replayed(flight, &answer, replay),
-            (Err(_), Some(result)) => Ok(Outcome::Fresh(result)),
-            (Err(error), None) => Err(error),
-        },
-    }
-}
-
-/// How long a caller waits for another to finish.
-struct Patience {
-    deadline: Option<Instant>,
-}
-
-impl Patience {
-    fn new(flight: &Flight) -> Self {
-        const FAR: Duration = Duration::from_hours(24 * 365);
-        Self {
-            deadline: match flight.policy().in_flight {
-                InFlight::Reject => None,
-                InFlight::Wait(at_most) => Some(Instant::now() + at_most.min(FAR)),
-            },
-        }
-    }
-
-    /// What to do about a refused claim: replay the answer, or (`None`) claim again.
-    async fn refused(&mut self, flight: &Flight, claimed: Claimed) -> Result<Option<Answer>, Error> {
-        match (claimed, self.deadline) {
-            (Claimed::Completed { answer, .. }, _) => Ok(Some(answer)),
-            (Claimed::InFlight { lease_left }, Some(deadline)) if Instant::now() < deadline => {
-                // When the lease ends the record may be had, and nobody announces that.
-                let lapse = lease_left.saturating_add(Duration::from_millis(1));
-                let left = deadline.saturating_duration_since(Instant::now());
-                Box::pin(flight.changed(left.min(lapse))).await;
-                Ok(None)
-            }
-            (refused, _) => Err(flight.refusal(&refused)),
-        }
-    }
-}
-
-/// Frees the key if the future is dropped while the work runs, where the policy says so.
-struct CancelOnDrop(Option<(Arc<Flight>, Spawner)>);
-
-impl CancelOnDrop {
-    fn new(flight: &Arc<Flight>) -> Self {
-        let cancels = flight.policy().on_disconnect == OnDisconnect::Cancel;
-        let spawner = if cancels { Spawner::current() } else { None };
-        Self(spawner.map(|spawner| (flight.clone(), spawner)))
-    }
-
-    fn disarm(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        if let Some((flight, spawner)) = self.0.take() {
-            background::cancel(&spawner, flight);
-        }
     }
 }

@@ -13,6 +13,7 @@ pub mod conformance;
 pub mod detach;
 pub mod engine;
 pub mod error;
+mod execute;
 pub mod fingerprint;
 mod flight;
 pub mod global;
