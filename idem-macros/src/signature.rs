@@ -73,13 +73,21 @@ impl Function {
         Borrow::find(self, flavour)
     }
 
-    /// Why `module_path!()` and the function's name do not tell this function from all others.
-    pub(crate) fn ambiguity(&self) -> Option<&'static str> {
+    /// Whether it has a receiver, or says `Self` in its signature or body.
+    pub(crate) fn is_method(&self) -> bool {
+        self.sig.receiver().is_some() || self.uses().self_type || mentions_self(self.body.clone())
+    }
+
+    fn uses(&self) -> Uses {
         let mut uses = Uses::default();
         uses.visit_signature(&self.sig);
-        // `Self` in the body gives a method away as well.
-        let body = self.body.clone();
-        if self.sig.receiver().is_some() || uses.self_type || mentions_self(body) {
+        uses
+    }
+
+    /// Why `module_path!()` and the function's name do not tell this function from all others.
+    pub(crate) fn ambiguity(&self) -> Option<&'static str> {
+        let uses = self.uses();
+        if self.is_method() {
             return Some("two types can have a method of this name");
         }
         let generic = |param: &GenericParam| !matches!(param, GenericParam::Lifetime(_));

@@ -13,6 +13,7 @@ use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, post as posting};
 use axum::{Extension, Json, Router};
+use futures_util::Stream;
 use idem::Idempotency;
 use idem::axum::{Mark, idempotent};
 use serde::{Deserialize, Serialize};
@@ -106,10 +107,11 @@ async fn any_method(State(idem): State<Idempotency>, Query(query): Query<Vec<(St
 }
 
 #[idempotent(key = header, ttl = "24h", scope = shared, engine = app.idem)]
-async fn events(State(app): State<App>) -> Sse<impl futures_util::Stream<Item = Result<Event, Infallible>>> {
+async fn events(State(app): State<App>) -> Sse<impl Stream<Item = Result<Event, Infallible>>> {
     app.ledger.fetch_add(1, Ordering::SeqCst);
     Sse::new(futures_util::stream::iter([
-        Ok::<_, Infallible>(Event::default().data("1")),
+        // What the error is, only the declared stream says.
+        Ok(Event::default().data("1")),
         Ok(Event::default().data("2")),
     ]))
 }

@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
-use syn::visit::Visit;
+use syn::visit_mut::VisitMut;
 use syn::{FnArg, TypeImplTrait, TypeParamBound, parse_quote_spanned};
 
 use super::pieces::{Pieces, by_reference, engine, pin_type, rename, take_apart, take_over};
@@ -68,12 +68,17 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
     let (key, fingerprint) = (key(options), fingerprint(options));
     let store_if = options.store_if.as_ref().map(|predicate| quote_spanned!(here=> .store_if(#predicate)));
     let take_over = take_over(options, arguments);
-    let opaque = opaque(function);
+    let opaque = Opaque::of(function);
     let run = pieces.run("run");
     let (pin, work) = (function.output().map(pin_type), &function.body);
     // The compiler blames an answer that is no response where it is declared.
     let there = here.located_at(function.output().map_or_else(|| function.sig.ident.span(), Spanned::span));
     let answer = quote_spanned!(there=> #krate::__private::axum::into_response(__idem_answer));
+    let look = opaque
+        .as_ref()
+        .filter(|opaque| opaque.looks)
+        .map(|_| quote_spanned!(here=> __idem_opaque(&__idem_answer);));
+    let opaque = opaque.map(|opaque| opaque.item);
     quote_spanned! {here=>
         #site
         #opaque
@@ -91,6 +96,7 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
                 #pin
                 #work
             }.await;
+            #look
             #answer
         }).await
     }
@@ -102,31 +108,48 @@ fn captured(options: &Options) -> Ident {
     Ident::new(if all_headers { "Captured" } else { "CapturedBriefly" }, Span::mixed_site())
 }
 
-/// An item that says what the declared answer says after `impl`, since the signature says it no longer: else what was
-/// imported for it would be called unused.
-fn opaque(function: &Function) -> Option<TokenStream> {
-    let mut found = Opaque(Vec::new());
-    found.visit_type(function.output()?);
-    let types = found.0;
-    let (generics, _, clause) = function.sig.generics.split_for_impl();
-    let here = Span::mixed_site();
-    (!types.is_empty()).then(
-        || quote_spanned!(here=> #[allow(dead_code)] fn __idem_opaque #generics (#(_: #types),*) #clause {}),
-    )
+/// What the declared answer says after `impl`, since the signature says it no longer: else what was imported for it
+/// would be called unused, and what the body leaves open would be inferred from nothing.
+struct Opaque {
+    /// A function `__idem_opaque`.
+    item: TokenStream,
+    /// Whether it looks at the answer as declared, so that the compiler infers from that; it can where no generics are
+    /// involved, which an item does not inherit.
+    looks: bool,
 }
 
-struct Opaque(Vec<TypeImplTrait>);
+impl Opaque {
+    fn of(function: &Function) -> Option<Self> {
+        let mut declared = function.output()?.clone();
+        let mut found = Found(Vec::new());
+        found.visit_type_mut(&mut declared);
+        let types = found.0;
+        if types.is_empty() {
+            return None;
+        }
+        let here = Span::mixed_site();
+        let (generics, _, clause) = function.sig.generics.split_for_impl();
+        let looks = function.sig.generics.params.is_empty() && !function.is_method();
+        let item = if looks {
+            let there = here.located_at(declared.span());
+            quote_spanned!(there=> fn __idem_opaque(_: &#declared) {})
+        } else {
+            quote_spanned!(here=> #[allow(dead_code)] fn __idem_opaque #generics (#(_: #types),*) #clause {})
+        };
+        Some(Self { item, looks })
+    }
+}
 
-impl<'ast> Visit<'ast> for Opaque {
-    fn visit_type_impl_trait(&mut self, ty: &'ast TypeImplTrait) {
-        let mut ty = ty.clone();
-        // `use<..>` is for return types only.
-        ty.bounds = ty
-            .bounds
+/// Collects what is `impl Trait`, and takes `use<..>` out of it, which is for return types only.
+struct Found(Vec<TypeImplTrait>);
+
+impl VisitMut for Found {
+    fn visit_type_impl_trait_mut(&mut self, ty: &mut TypeImplTrait) {
+        ty.bounds = std::mem::take(&mut ty.bounds)
             .into_iter()
             .filter(|bound| !matches!(bound, TypeParamBound::PreciseCapture(_)))
             .collect();
-        self.0.push(ty);
+        self.0.push(ty.clone());
     }
 }
 
