@@ -11,9 +11,10 @@ use idem_sqlx::SqliteStore;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePool};
 use tempfile::TempDir;
 
-/// SQLite's clock cannot be wound, so its time is waited for.
+/// SQLite's clock cannot be wound, so its time is waited for. The store rounds a span up to the ticks of that clock and
+/// adds one, so it is over up to two milliseconds later than asked for.
 async fn wait(span: Duration) {
-    tokio::time::sleep(span).await;
+    tokio::time::sleep(span + Duration::from_millis(2)).await;
 }
 
 struct File(TempDir);
