@@ -14,6 +14,9 @@ use crate::step::Step;
 ///
 /// A future that is dropped may or may not have taken its step, and harms nobody else's. Callers limit the time.
 pub trait Database: Debug + Send + Sync + 'static {
+    /// The most records that it deletes in one step without keeping others waiting.
+    const SWEEP_BATCH: u32;
+
     /// Inserts a record, or reads the one that is there with its answer, in one trip.
     fn claim(&self, id: &RecordId, step: Step) -> impl Future<Output = Result<Found, StoreError>> + Send;
 
@@ -38,6 +41,8 @@ pub struct Round {
     pub(crate) start: Option<i64>,
     /// The row up to which it has looked.
     pub(crate) at: i64,
+    /// The end of the table when it started, where that can be told.
+    pub(crate) end: i64,
     /// Whether it has come to the end of the table and begun again.
     pub(crate) wrapped: bool,
     /// What it has found and not yet deleted, the last first.

@@ -1,9 +1,11 @@
 //! Dialects: the same statements, in the same order, in the words of each database.
 
+#[cfg(feature = "postgres")]
+pub(crate) mod postgres;
 #[cfg(feature = "sqlite")]
 pub(crate) mod sqlite;
 
-/// The statements of one dialect, with `idem_records` for the table's name and `?N` for the N-th value.
+/// The statements of one dialect, with `idem_records` for the table's name and `?N` or `$N` for the N-th value.
 ///
 /// A step is one statement, and its answer is the number of rows that it changed. All times are made by the database's
 /// own clock, read after the statement has what locks it needs; spans are whole microseconds, [`NEVER`] for none. So
@@ -16,6 +18,10 @@ pub(crate) struct Statements {
     ///
     /// `id, operation, key_hint, fingerprint, owner, on_crash, lease, lease + binding`
     pub(crate) claim: &'static str,
+    /// Puts a new record in the place of one that is gone; empty where `claim` does that itself.
+    ///
+    /// The values of `claim`.
+    pub(crate) reclaim: &'static str,
     /// Grants a record that is there, if it is still as it was found.
     ///
     /// `id, owner, fingerprint, attempt, on_crash, lease, lease + binding; found state, owner, attempt, lease_until`
@@ -46,17 +52,15 @@ pub(crate) struct Statements {
     ///
     /// `id`
     pub(crate) erase: &'static str,
-    /// Deletes those of the given rows that are gone.
+    /// Deletes those of some rows that are gone.
     ///
-    /// `rows`
+    /// `rows`, as the dialect finds them
     pub(crate) sweep: &'static str,
     /// Reads a record that is not gone, and the database's now.
     ///
     /// `id, whether the answer is wanted`
     pub(crate) look_up: &'static str,
-    /// Looks at some rows in their order, and tells the last of them and those that are gone.
-    ///
-    /// `after this row, at most so many`
+    /// Finds rows to sweep, as the dialect goes about it.
     pub(crate) find_gone: &'static str,
     /// Reads the version of the table.
     ///

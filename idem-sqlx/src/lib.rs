@@ -1,13 +1,15 @@
 //! SQL stores for idem, through sqlx.
 //!
-//! `SqliteStore` (feature `sqlite`) keeps records in an SQLite database. All stores here are one generic body over a list
-//! of statements for each database; see `dialect/` for their differences.
+//! `PostgresStore` (feature `postgres`) keeps records in a PostgreSQL database, `SqliteStore` (feature `sqlite`) in an
+//! SQLite one. All stores here are one generic body over a list of statements for each database; see `dialect/` for their
+//! differences.
 
-// Without a database there is nobody to use the generic body.
-#![cfg_attr(not(feature = "sqlite"), allow(dead_code))]
+// Each database uses its part of the generic body.
+#![cfg_attr(not(all(feature = "postgres", feature = "sqlite")), allow(dead_code))]
 
 mod database;
 mod dialect;
+mod record;
 mod row;
 mod span;
 mod step;
@@ -16,10 +18,14 @@ mod sweeper;
 mod table;
 mod waiters;
 
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
 pub use dialect::Migration;
+#[cfg(feature = "postgres")]
+pub use postgres::PostgresStore;
 #[cfg(feature = "sqlite")]
 pub use sqlite::SqliteStore;
 pub use store::SqlStore;

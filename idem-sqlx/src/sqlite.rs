@@ -6,7 +6,6 @@ mod desk;
 mod fault;
 mod migrate;
 mod readers;
-mod record;
 mod source;
 mod text;
 mod writer;
@@ -187,6 +186,9 @@ impl Sqlite {
 }
 
 impl Database for Sqlite {
+    // Other steps wait while one deletes.
+    const SWEEP_BATCH: u32 = 250;
+
     async fn claim(&self, id: &RecordId, step: Step) -> Result<Found, StoreError> {
         let bytes = step.len();
         let found = match self.claim_at_once(&step).await? {
@@ -284,5 +286,5 @@ where
 
 /// The record among what was read.
 fn first(done: &Done) -> Result<Option<Box<Row>>, StoreError> {
-    done.rows.first().map(record::read).transpose().map(|row| row.map(Box::new)).map_err(Fault::into_error)
+    done.rows.first().map(|row| crate::record::read(row, 0)).transpose().map(|row| row.map(Box::new))
 }

@@ -24,6 +24,7 @@ pub struct Step {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Verb {
     Claim,
+    Reclaim,
     TakeOver,
     Complete,
     Undo,
@@ -35,8 +36,9 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Claim,
+        Self::Reclaim,
         Self::TakeOver,
         Self::Complete,
         Self::Undo,
@@ -50,6 +52,7 @@ impl Verb {
     pub(crate) const fn statement(self, of: &Statements) -> &'static str {
         match self {
             Self::Claim => of.claim,
+            Self::Reclaim => of.reclaim,
             Self::TakeOver => of.take_over,
             Self::Complete => of.complete,
             Self::Undo => of.undo,
@@ -79,7 +82,7 @@ impl std::fmt::Debug for Value {
 
 impl Value {
     /// About how many bytes it takes.
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Int(_) => 8,
             Self::Text(text) => text.len(),

@@ -19,9 +19,6 @@ use crate::step::Step;
 use crate::sweeper::Sweeper;
 use crate::waiters::Waiters;
 
-/// The most records deleted in one step.
-const SWEEP_BATCH: u64 = 250;
-
 /// A store in an SQL database. Clones share it.
 #[derive(Debug)]
 pub struct SqlStore<B> {
@@ -66,7 +63,10 @@ impl<B: Database> SqlStore<B> {
     }
 
     /// No step takes longer than the store's time-out, whatever the database does.
-    async fn in_time<T>(&self, step: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    pub(crate) async fn in_time<T>(
+        &self,
+        step: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
         let limit = self.shared.timeout;
         timeout(limit, step).await.unwrap_or_else(|_| {
             Err(StoreError::with_source(
@@ -151,8 +151,7 @@ impl<B: Database> Store for SqlStore<B> {
     async fn sweep(&self, limit: u32) -> Result<u64, StoreError> {
         let (mut round, mut deleted) = (Round::default(), 0);
         while deleted < u64::from(limit) && !round.over {
-            // Small batches: other steps wait while one is deleted.
-            let batch = (u64::from(limit) - deleted).min(SWEEP_BATCH) as u32;
+            let batch = (u64::from(limit) - deleted).min(B::SWEEP_BATCH.into()) as u32;
             deleted += self.in_time(self.shared.database.sweep(&mut round, batch)).await?;
         }
         Ok(deleted)

@@ -57,6 +57,7 @@ pub(crate) const STATEMENTS: Statements = Statements {
         WHERE r.gone_at <= ",
         now!(),
     ),
+    reclaim: "",
     take_over: concat!(
         r#"UPDATE "idem_records" SET
             state = 'in_flight', owner = ?2, fingerprint = ?3, attempt = ?4, on_crash = ?5,
@@ -142,6 +143,7 @@ pub(crate) const STATEMENTS: Statements = Statements {
         r#" FROM "idem_records" WHERE id = ?1 AND gone_at > "#,
         now!(),
     ),
+    // After a row, at most so many: the last of them, and those that are gone.
     find_gone: concat!(
         "SELECT max(rowid), group_concat(rowid) FILTER (WHERE gone_at <= ",
         now!(),

@@ -1,0 +1,203 @@
+//! The statements of PostgreSQL.
+
+use super::{MigrationText, Statements};
+
+/// PostgreSQL's clock, to the microsecond, whatever the session's time zone. It is read each time that it stands in a
+/// statement, and again for a row that another transaction changed while it was waited for.
+macro_rules! now {
+    () => {
+        "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+    };
+}
+
+macro_rules! never {
+    () => {
+        "9223372036854775807"
+    };
+}
+
+/// The moment that a span from now ends.
+macro_rules! until {
+    ($span:literal) => {
+        until!($span, now!())
+    };
+    ($span:literal, $now:expr) => {
+        concat!(
+            "(CASE ",
+            $span,
+            " WHEN ",
+            never!(),
+            " THEN ",
+            never!(),
+            " ELSE ",
+            $now,
+            " + ",
+            $span,
+            " END)"
+        )
+    };
+}
+
+/// The columns of `look_up`, the answer if it is wanted.
+macro_rules! columns {
+    ($answer:literal) => {
+        concat!(
+            "operation, key_hint, state, fingerprint, owner, attempt, on_crash, created_at, lease_until, expires_at,
+            gone_at, ",
+            $answer,
+            ", ",
+            now!()
+        )
+    };
+}
+
+/// A claim that inserts tells how long ago it read the clock: it may have waited for another's insertion since. One that
+/// does not writes nothing, and reads the record, gone or not, as it was when the statement began.
+pub(crate) const STATEMENTS: Statements = Statements {
+    claim: concat!(
+        r#"WITH inserted AS (
+            INSERT INTO "idem_records" AS r
+                (id, operation, key_hint, state, fingerprint, owner, attempt, on_crash,
+                 created_at, lease_until, expires_at, gone_at, answer)
+            SELECT $1, $2, $3, 'in_flight', $4, $5, 1, $6, t.now, t.now + $7, "#,
+        until!("$8", "t.now"),
+        ", ",
+        until!("$8", "t.now"),
+        ", NULL FROM (SELECT ",
+        now!(),
+        " AS now) AS t
+            ON CONFLICT (id) DO NOTHING
+            RETURNING ",
+        now!(),
+        " - r.created_at AS waited
+        )
+        SELECT waited, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM inserted
+        UNION ALL
+        SELECT NULL, ",
+        columns!("answer"),
+        r#" FROM "idem_records" WHERE id = $1 AND NOT EXISTS (SELECT FROM inserted)"#,
+    ),
+    reclaim: concat!(
+        r#"UPDATE "idem_records" SET
+            operation = $2, key_hint = $3, state = 'in_flight', fingerprint = $4, owner = $5, attempt = 1, on_crash = $6,
+            created_at = "#,
+        now!(),
+        ", lease_until = ",
+        now!(),
+        " + $7, expires_at = ",
+        until!("$8"),
+        ", gone_at = ",
+        until!("$8"),
+        ", answer = NULL
+        WHERE id = $1 AND gone_at <= ",
+        now!(),
+        " RETURNING ",
+        now!(),
+        " - (lease_until - $7) AS waited",
+    ),
+    take_over: concat!(
+        r#"UPDATE "idem_records" SET
+            state = 'in_flight', owner = $2, fingerprint = $3, attempt = $4, on_crash = $5,
+            lease_until = "#,
+        now!(),
+        " + $6, expires_at = ",
+        until!("$7"),
+        ", gone_at = ",
+        until!("$7"),
+        r"
+        WHERE id = $1 AND state = $8 AND owner = $9 AND attempt = $10 AND lease_until = $11 AND gone_at > ",
+        now!(),
+        " RETURNING ",
+        now!(),
+        " - (lease_until - $6) AS waited",
+    ),
+    complete: concat!(
+        r#"UPDATE "idem_records" SET
+            state = 'completed', answer = $3, lease_until = 0, expires_at = "#,
+        now!(),
+        " + $4, gone_at = ",
+        now!(),
+        r" + $5
+        WHERE id = $1 AND owner = $2 AND state = 'in_flight' AND gone_at > ",
+        now!(),
+    ),
+    undo: concat!(
+        r#"UPDATE "idem_records" SET state = 'failed', lease_until = 0, expires_at = CASE attempt WHEN 1 THEN "#,
+        now!(),
+        " ELSE ",
+        until!("$3"),
+        " END, gone_at = CASE attempt WHEN 1 THEN ",
+        now!(),
+        " ELSE ",
+        until!("$3"),
+        r" END
+        WHERE id = $1 AND owner = $2 AND state = 'in_flight' AND gone_at > ",
+        now!(),
+    ),
+    fail: concat!(
+        r#"UPDATE "idem_records" SET state = $3, lease_until = 0, expires_at = "#,
+        until!("$4"),
+        ", gone_at = ",
+        until!("$4"),
+        r"
+        WHERE id = $1 AND owner = $2 AND state = 'in_flight' AND gone_at > ",
+        now!(),
+    ),
+    renew: concat!(
+        r#"UPDATE "idem_records" SET
+            lease_until = "#,
+        now!(),
+        " + $3, expires_at = CASE expires_at WHEN ",
+        never!(),
+        " THEN expires_at ELSE ",
+        now!(),
+        " + $3 + (expires_at - lease_until) END, gone_at = CASE gone_at WHEN ",
+        never!(),
+        " THEN gone_at ELSE ",
+        now!(),
+        r" + $3 + (gone_at - lease_until) END
+        WHERE id = $1 AND owner = $2 AND state = 'in_flight' AND gone_at > ",
+        now!(),
+        " RETURNING ",
+        now!(),
+        " - (lease_until - $3) AS waited",
+    ),
+    settle: concat!(
+        r#"UPDATE "idem_records" SET
+            state = 'completed', owner = uuid_send(gen_random_uuid()), answer = $2, lease_until = 0, expires_at = "#,
+        now!(),
+        " + $3, gone_at = ",
+        now!(),
+        r" + $4
+        WHERE id = $1 AND (state IN ('unknown', 'failed') OR (state = 'in_flight' AND lease_until <= ",
+        now!(),
+        ")) AND gone_at > ",
+        now!(),
+    ),
+    erase: concat!(r#"DELETE FROM "idem_records" WHERE id = $1 AND gone_at > "#, now!()),
+    // Not one row after the other, but those of some pages, `$1` to before `$2`; at most `$3`. Rows that another
+    // sweeper is at are left to it.
+    sweep: concat!(
+        r#"DELETE FROM "idem_records" WHERE ctid = ANY (ARRAY(
+            SELECT ctid FROM "idem_records" WHERE ctid >= $1::tid AND ctid < $2::tid AND gone_at <= "#,
+        now!(),
+        r" LIMIT $3 FOR UPDATE SKIP LOCKED
+        )) AND gone_at <= ",
+        now!(),
+    ),
+    look_up: concat!(
+        "SELECT NULL::bigint, ",
+        columns!("CASE WHEN $2 <> 0 THEN answer END"),
+        r#" FROM "idem_records" WHERE id = $1 AND gone_at > "#,
+        now!(),
+    ),
+    // How many pages there are: `sweep` looks at them itself.
+    find_gone: r#"SELECT pg_relation_size('"idem_records"'::regclass) / current_setting('block_size')::bigint"#,
+    version: r#"SELECT coalesce(max(version), 0)::bigint FROM "idem_migrations" WHERE records_table = $1"#,
+};
+
+pub(crate) const MIGRATIONS: &[MigrationText] = &[MigrationText {
+    version: 1,
+    name: "records",
+    sql: include_str!("../../migrations/postgres/0001_records.sql"),
+}];

@@ -1,0 +1,267 @@
+//! The PostgreSQL store.
+
+mod builder;
+mod fault;
+mod lines;
+mod migrate;
+mod text;
+
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use idem_core::record::RecordId;
+use idem_core::store::StoreError;
+use sqlx::postgres::{PgPool, PgRow};
+use tokio::time::sleep;
+
+pub use self::builder::PostgresBuilder;
+use self::fault::Fault;
+use self::lines::{Done, Lines, Order};
+use self::text::{Names, Text, Texts, bind};
+use crate::database::{Database, Found, Round};
+use crate::dialect::Migration;
+use crate::dialect::postgres::STATEMENTS;
+use crate::record;
+use crate::row::Row;
+use crate::step::{Step, Value, Verb, id as record_id};
+use crate::store::SqlStore;
+use crate::table::TableName;
+use crate::waiters::jittered;
+
+/// How many pages a sweep looks at in one statement: 8 MB.
+const LOOK: i64 = 1_024;
+
+/// A lease whose clock was read longer ago than this when it was granted, in microseconds, is renewed at once.
+const LATE: i64 = 20_000;
+
+/// How often a step is repeated on another connection. More than that is not a connection's fault.
+const REPEATS: u32 = 3;
+
+/// The first pause before a step is repeated that met another transaction.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+
+#[doc = include_str!("../POSTGRES.md")]
+pub type PostgresStore = SqlStore<Postgres>;
+
+/// A PostgreSQL database, as [`PostgresStore`] uses it.
+#[derive(Debug)]
+pub struct Postgres {
+    lines: Lines,
+    names: Names,
+    texts: Texts,
+    prepared: bool,
+    /// The page up to which the last sweep came; the next begins there.
+    swept: AtomicI64,
+}
+
+impl PostgresStore {
+    /// Opens the database of a URL, `postgres://user:password@host/database`; makes its table if need be.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be reached, or has the table of a newer release.
+    pub async fn open(url: &str) -> Result<Self, StoreError> {
+        Self::builder().url(url).open().await
+    }
+
+    /// Uses the connections of a pool, and makes the table if need be.
+    ///
+    /// A step takes one connection for the time of one statement. The pool asks it before and after whether it is alive,
+    /// which makes three trips of one: `test_before_acquire(false)` leaves two, and a store that
+    /// [opens](Self::open) connections of its own makes one. While the database refuses connections, the pool tries on
+    /// until the store's time-out; a store with its own says so at once.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be reached, or has the table of a newer release.
+    pub async fn from_pool(pool: &PgPool) -> Result<Self, StoreError> {
+        Self::builder().pool(pool).open().await
+    }
+
+    /// Starts to say which database it is, and how it is used.
+    pub fn builder() -> PostgresBuilder {
+        PostgresBuilder::default()
+    }
+
+    /// The migrations of a table in a schema, oldest first, for those who run them with a tool of their own.
+    ///
+    /// For the default table they are the files in `migrations/postgres`. Each records its version in
+    /// `idem_migrations`; [`migrate`](Self::migrate) then has nothing to do.
+    pub fn migrations(schema: Option<&TableName>, table: &TableName) -> Vec<Migration> {
+        migrate::texts(&Names { schema: schema.cloned(), table: table.clone() })
+    }
+
+    /// Makes or upgrades the table; does nothing if it is up to date. Any number of processes may do so at once.
+    ///
+    /// # Errors
+    ///
+    /// When the database cannot be written, or has the table of a newer release. A migration is done as a whole or not
+    /// at all.
+    pub async fn migrate(&self) -> Result<(), StoreError> {
+        self.set_up(true).await
+    }
+
+    /// Waits for the steps in progress and closes the store's own connections; a pool is left open.
+    ///
+    /// Later calls fail as [`Unavailable`](idem_core::store::StoreErrorKind::Unavailable), on every clone.
+    pub async fn close(&self) {
+        self.database().lines.close().await;
+    }
+
+    pub(crate) async fn set_up(&self, migrate: bool) -> Result<(), StoreError> {
+        let Postgres { lines, names, texts, .. } = self.database();
+        self.in_time(async {
+            let mut line = lines.take().await.map_err(Fault::into_error)?;
+            if migrate {
+                migrate::run(&mut line, names, texts).await.map_err(Fault::into_error)?;
+            }
+            migrate::check_version(&mut line, names, texts).await.map_err(Fault::into_error)?;
+            line.give_back();
+            Ok(())
+        })
+        .await
+    }
+}
+
+impl Postgres {
+    fn new(lines: Lines, names: Names, prepared: bool) -> Self {
+        let texts = Texts::new(&STATEMENTS, &names);
+        Self { lines, names, texts, prepared, swept: AtomicI64::new(0) }
+    }
+
+    /// Executes a statement, again if it met another transaction, and on another connection if its own broke off and it
+    /// may be repeated: the first time may have been successful.
+    async fn execute(&self, text: &Text, values: &[Value], may_repeat: bool) -> Result<Done, StoreError> {
+        let (mut pause, mut broken) = (SHORTEST_PAUSE, 0);
+        loop {
+            let order = if self.prepared {
+                let arguments = bind(values).map_err(|error| Fault::of(error).into_error())?;
+                Order::Prepared(text.prepared(), arguments)
+            } else {
+                Order::Simple(text.with_values(values))
+            };
+            match self.once(order).await {
+                Err(Fault::Undone(_)) => {
+                    sleep(jittered(pause)).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                Err(Fault::Broken(_)) if may_repeat && broken < REPEATS => {
+                    broken += 1;
+                    self.lines.forget_idle();
+                }
+                result => return result.map_err(Fault::into_error),
+            }
+        }
+    }
+
+    async fn once(&self, order: Order) -> Result<Done, Fault> {
+        let mut line = self.lines.take().await?;
+        let result = line.execute(order).await;
+        if !matches!(result, Err(Fault::Broken(_))) {
+            line.give_back();
+        }
+        result
+    }
+
+    async fn step(&self, step: &Step) -> Result<Done, StoreError> {
+        // An operator's decision cannot be repeated: the second time it would be refused.
+        let may_repeat = !matches!(step.verb, Verb::Settle | Verb::Erase | Verb::Sweep);
+        self.execute(self.texts.step(step.verb), &step.values, may_repeat).await
+    }
+
+    /// Renews a lease that began before its step had what lock it needed, and tells whether it still holds.
+    async fn made_fresh(&self, mut done: Done, step: &Step) -> Result<bool, StoreError> {
+        let (owner, lease) = match step.verb {
+            Verb::Claim | Verb::Reclaim => (4, 6),
+            Verb::TakeOver => (1, 5),
+            Verb::Renew => (1, 2),
+            _ => return Ok(done.changed == 1),
+        };
+        let renewal =
+            || Step { verb: Verb::Renew, values: [0, owner, lease].map(|at| step.values[at].clone()).into() };
+        while let Some(row) = done.rows.first() {
+            if waited(row)?.is_none_or(|waited| waited <= LATE) {
+                return Ok(true);
+            }
+            done = self.step(&renewal()).await?;
+        }
+        Ok(false)
+    }
+}
+
+impl Database for Postgres {
+    const SWEEP_BATCH: u32 = 1_000;
+
+    async fn claim(&self, id: &RecordId, step: Step) -> Result<Found, StoreError> {
+        debug_assert_eq!(step.verb, Verb::Claim, "for {id:?}");
+        let done = self.step(&step).await?;
+        // Nothing inserted and nothing there: what stood in the way came or went after the statement began.
+        let Some(row) = done.rows.first() else { return Ok(Found::Vanished) };
+        if waited(row)?.is_none() {
+            let row = record::read(row, 1)?;
+            if row.gone_at > row.now {
+                return Ok(Found::Record(Box::new(row)));
+            }
+            let step = Step { verb: Verb::Reclaim, ..step };
+            let done = self.step(&step).await?;
+            return Ok(if self.made_fresh(done, &step).await? { Found::Nothing } else { Found::Vanished });
+        }
+        Ok(if self.made_fresh(done, &step).await? { Found::Nothing } else { Found::Vanished })
+    }
+
+    async fn take(&self, step: Step) -> Result<u64, StoreError> {
+        let done = self.step(&step).await?;
+        match step.verb {
+            Verb::TakeOver | Verb::Renew => Ok(self.made_fresh(done, &step).await?.into()),
+            _ => Ok(done.changed),
+        }
+    }
+
+    async fn look_up(&self, id: &RecordId, with_answer: bool) -> Result<Option<Row>, StoreError> {
+        let values = [record_id(id), Value::Int(with_answer.into())];
+        let done = self.execute(&self.texts.look_up, &values, true).await?;
+        done.rows.first().map(|row| record::read(row, 1)).transpose()
+    }
+
+    async fn sweep(&self, round: &mut Round, limit: u32) -> Result<u64, StoreError> {
+        let start = match round.start {
+            Some(start) => start,
+            None => self.start(round).await?,
+        };
+        let end = if round.wrapped { start } else { round.end };
+        let next = (round.at + LOOK).min(end);
+        let page = |page: i64| Value::Text(format!("({page},0)").into());
+        let values = vec![page(round.at), page(next), Value::Int(limit.into())];
+        let deleted = self.take(Step { verb: Verb::Sweep, values }).await?;
+        if deleted < limit.into() {
+            round.at = next;
+            if next >= end {
+                round.over = round.wrapped || start == 0;
+                round.wrapped = true;
+                round.at = 0;
+            }
+        }
+        self.swept.store(round.at, Ordering::Relaxed);
+        Ok(deleted)
+    }
+}
+
+impl Postgres {
+    /// Starts a round of sweeping where the last one ended.
+    async fn start(&self, round: &mut Round) -> Result<i64, StoreError> {
+        let done = self.execute(&self.texts.find_gone, &[], true).await?;
+        let pages = done.rows.first().map_or(Ok(0), |row| sqlx::Row::try_get(row, 0));
+        round.end = pages.map_err(|error| Fault::of(error).into_error())?;
+        let swept = self.swept.load(Ordering::Relaxed);
+        round.at = if swept < round.end { swept } else { 0 };
+        round.start = Some(round.at);
+        Ok(round.at)
+    }
+}
+
+/// How long ago the clock of a granted lease was read, in microseconds; `None` if there was nothing to grant.
+fn waited(row: &PgRow) -> Result<Option<i64>, StoreError> {
+    sqlx::Row::try_get(row, 0).map_err(|error| Fault::of(error).into_error())
+}

@@ -1,0 +1,105 @@
+//! Faults: what PostgreSQL's error codes mean to the store.
+
+use idem_core::store::{StoreError, StoreErrorKind};
+
+/// Why a statement was not executed.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// It met another transaction and was undone: try again.
+    Undone(StoreError),
+    /// The connection broke off, or is of no use any more: the step may have been taken, another connection may do.
+    Broken(StoreError),
+    /// There is no connection to be had.
+    Unreachable(StoreError),
+    /// The statement was refused, the connection is fine.
+    Refused(StoreError),
+}
+
+impl Fault {
+    /// Names the fault of an error that sqlx returned for a statement.
+    pub(super) fn of(error: sqlx::Error) -> Self {
+        use StoreErrorKind::{Corrupt, Full, Misconfigured, TimedOut, Unavailable};
+        let sqlx::Error::Database(database) = &error else {
+            return match error {
+                sqlx::Error::ColumnDecode { .. }
+                | sqlx::Error::Decode(_)
+                | sqlx::Error::ColumnNotFound(_) => Self::Refused(StoreError::with_source(Corrupt, error)),
+                _ => Self::unreachable(error),
+            };
+        };
+        let code = database.code().unwrap_or_default().into_owned();
+        // Detail and hint may show a row's values; the message does not.
+        let told = Told(format!("{} (SQLSTATE {code})", database.message()));
+        let with = |kind, told: Told| StoreError::with_source(kind, told);
+        let advised = |advice: &str| with(Misconfigured, Told(format!("{advice}: {told}")));
+        match code.as_bytes() {
+            // A serialization failure, a deadlock.
+            b"40001" | b"40P01" => Self::Undone(with(Unavailable, told)),
+            // A statement or lock time-out of the role or the database.
+            b"57014" | b"55P03" => Self::Refused(with(TimedOut, told)),
+            // A prepared statement that this connection's server does not have, or has from somebody else.
+            b"26000" | b"42P05" | b"08P01" => Self::Broken(advised(
+                "behind a transaction-pooling proxy that does not keep prepared statements, use `prepared(false)`",
+            )),
+            // Its plan is from before an upgrade of the table.
+            b"0A000" => Self::Broken(with(Misconfigured, told)),
+            // This server has become a standby: another one may take writes.
+            b"25006" => Self::Broken(with(Unavailable, told)),
+            b"42P01" | b"42703" | b"3F000" => Self::Refused(advised("run `migrate`")),
+            b"42501" | b"3D000" => Self::Refused(with(Misconfigured, told)),
+            b"53100" | b"54000" => Self::Refused(with(Full, told)),
+            b"XX001" | b"XX002" | [b'2', b'2' | b'3', ..] => Self::Refused(with(Corrupt, told)),
+            [b'2', b'8', ..] => Self::Broken(with(Misconfigured, told)),
+            [b'4', b'2', ..] => Self::Refused(with(Misconfigured, told)),
+            _ => Self::Broken(with(Unavailable, told)),
+        }
+    }
+
+    /// Names the fault of an error that sqlx returned for a connection.
+    pub(super) fn of_connecting(error: sqlx::Error) -> Self {
+        match Self::of(error) {
+            Self::Undone(error) | Self::Broken(error) | Self::Refused(error) => Self::Unreachable(error),
+            fault @ Self::Unreachable(_) => fault,
+        }
+    }
+
+    fn unreachable(error: sqlx::Error) -> Self {
+        let kind = match error {
+            sqlx::Error::Configuration(_) => StoreErrorKind::Misconfigured,
+            sqlx::Error::PoolTimedOut => StoreErrorKind::TimedOut,
+            _ => StoreErrorKind::Unavailable,
+        };
+        Self::Broken(StoreError::with_source(kind, error))
+    }
+
+    /// The error for a caller who cannot try again.
+    pub(super) fn into_error(self) -> StoreError {
+        match self {
+            Self::Undone(error) | Self::Broken(error) | Self::Unreachable(error) | Self::Refused(error) => {
+                error
+            }
+        }
+    }
+}
+
+/// It is not set up; `reason` says what to do.
+pub(super) fn misconfigured(reason: impl Into<String>) -> StoreError {
+    StoreError::with_source(StoreErrorKind::Misconfigured, Told(reason.into()))
+}
+
+/// It cannot be used now.
+pub(super) fn unavailable(reason: &'static str) -> StoreError {
+    StoreError::with_source(StoreErrorKind::Unavailable, reason)
+}
+
+/// What was told, which names tables and columns but no values.
+#[derive(Debug)]
+struct Told(String);
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Told {}
