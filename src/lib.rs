@@ -39,7 +39,7 @@
 //!
 //! - [`macro@idempotent`] for any async function, `idem::axum::idempotent` (feature `axum`) for handlers
 //! - [`Idempotency`], the engine: made once, cloned everywhere; [`Idempotency::call`] does by hand what the attribute does
-//! - [`Store`], the contract of stores; [`MemoryStore`], and `SqliteStore` (feature `sqlite`)
+//! - [`Store`], the contract of stores; [`MemoryStore`], `SqliteStore` (feature `sqlite`) and `PostgresStore` (feature `postgres`)
 //! - [`current`], for a handler that wants its attempt, a derived key, or to say something of its outcome
 //! - `idem::guide` (in the documentation of all features): what is promised, keys and scopes, HTTP, stores, operating
 //!
@@ -54,6 +54,8 @@
 //! |---|---|
 //! | `memory` (default) | [`MemoryStore`] |
 //! | `sqlite` | `SqliteStore`, through sqlx |
+//! | `postgres` | `PostgresStore`, through sqlx |
+//! | `tls-rustls` | TLS to database servers |
 //! | `axum` | `idem::axum`, for axum 0.8 |
 //! | `metrics` | the counter `idem_calls_total` of the `metrics` crate |
 //! | `uuid` | `Uuid` as a key or a scope |
@@ -67,7 +69,13 @@ extern crate self as idem;
 #[cfg(feature = "axum")]
 pub mod axum;
 
-#[cfg(all(any(doc, doctest), feature = "memory", feature = "sqlite", feature = "axum"))]
+#[cfg(all(
+    any(doc, doctest),
+    feature = "memory",
+    feature = "sqlite",
+    feature = "postgres",
+    feature = "axum"
+))]
 pub mod guide;
 
 pub use idem_core::answer::Answer;
@@ -98,5 +106,9 @@ pub mod __private;
 #[cfg(feature = "memory")]
 pub use idem_core::memory::MemoryStore;
 
+#[cfg(feature = "postgres")]
+pub use idem_sqlx::PostgresStore;
 #[cfg(feature = "sqlite")]
-pub use idem_sqlx::{SqliteStore, Sweeper};
+pub use idem_sqlx::SqliteStore;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+pub use idem_sqlx::Sweeper;
