@@ -327,7 +327,11 @@ impl Marker {
 
 fn finish(outcome: Result<Outcome<Response>, Error>, marker: &Marker) -> Response {
     match outcome {
-        Ok(Outcome::Fresh(response) | Outcome::Unprotected(response)) => response,
+        Ok(Outcome::Fresh(mut response) | Outcome::Unprotected(mut response)) => {
+            // A handler that passes on what another service replayed to it has run all the same.
+            response.headers_mut().remove(&marker.0);
+            response
+        }
         Ok(Outcome::Replayed(mut response)) => {
             response.headers_mut().insert(&marker.0, HeaderValue::from_static("true"));
             response

@@ -29,6 +29,16 @@ pub(crate) async fn the_first_call_runs_and_is_answered_without_the_marker(kind:
     assert_eq!((record.state, record.attempt, server.runs()), (RecordState::Completed, 1, 1));
 }
 
+/// 4.1
+pub(crate) async fn a_first_answer_has_no_marker_even_if_the_handler_passes_one_on(kind: Kind) {
+    let setup =
+        Setup::on(kind).await.work(|_| async { ([("idempotent-replayed", "true")], "from upstream") });
+    let server = setup.start().await;
+    let first = server.charge("k-1", "a").await;
+    first.assert_fresh(200, "from upstream");
+    server.charge("k-1", "a").await.assert_replays(&first);
+}
+
 /// 4.2
 pub(crate) async fn a_retry_gets_the_stored_answer_with_the_marker_and_the_handler_does_not_run(kind: Kind) {
     let server = Setup::on(kind).await.start().await;
@@ -200,6 +210,36 @@ pub(crate) async fn one_who_waits_runs_when_the_first_has_failed(kind: Kind) {
 }
 
 /// 4.4
+pub(crate) async fn one_who_waits_and_hangs_up_changes_nothing(kind: Kind) {
+    let gate = Gate::new();
+    let setup = Setup::on(kind).await.work({
+        let gate = gate.clone();
+        move |_| {
+            let gate = gate.clone();
+            async move {
+                gate.pass().await;
+                StatusCode::BAD_GATEWAY
+            }
+        }
+    });
+    let server = setup.route("/wait", post(wait)).start().await;
+    let first = server.begin("/wait", "k-1", "a");
+    gate.begun(1).await;
+    let waiting = server.raw("/wait", &[b"idempotency-key: k-1"], b"a").await;
+    server.store.reached(Step::Claim, 2).await;
+    drop(waiting);
+    server.left(1).await;
+    let id = server.id_of("charges.wait", "k-1");
+    assert_eq!(server.inspect(&id).await.unwrap().state, RecordState::InFlight);
+    gate.open();
+    assert_eq!(first.await.unwrap().status, 502);
+    server.settled().await;
+    // It would be its turn now, were it still there.
+    let record = server.inspect(&id).await.unwrap();
+    assert_eq!((record.state, record.attempt, server.runs()), (RecordState::Failed, 1, 1));
+}
+
+/// 4.4
 pub(crate) async fn one_who_waits_gets_409_at_the_deadline(kind: Kind) {
     let gate = Gate::new();
     let server = Setup::on(kind).await.work(gate.work()).route("/wait", post(wait_briefly)).start().await;
@@ -362,6 +402,35 @@ pub(crate) async fn if_the_answer_cannot_be_stored_yet_its_caller_gets_it_and_du
     }
 }
 
+#[idempotent(
+    key = header, ttl = "24h", scope = caller.id, operation = "charges.brief", engine = app.idem,
+    lease = "400ms"
+)]
+async fn briefly_leased(
+    State(app): State<App>,
+    Extension(caller): Extension<Caller>,
+    body: Bytes,
+) -> Response {
+    app.work(body).await
+}
+
+/// 4.7
+pub(crate) async fn if_the_store_stays_away_longer_than_the_lease_another_takes_over(kind: Kind) {
+    let server = Setup::on(kind).await.route("/brief", post(briefly_leased)).start().await;
+    server.store.fail(Step::Complete, ALWAYS, Fault::Lost(StoreErrorKind::Unavailable));
+    let send = || server.post("/brief", "k-1", "a").send();
+    send().await.assert_fresh(201, "charged in run 1");
+    let id = server.id_of("charges.brief", "k-1");
+    eventually("the lease ends", async || server.inspect(&id).await.unwrap().state == RecordState::Lapsed)
+        .await;
+    send().await.assert_fresh(201, "charged in run 2");
+    server.store.heal();
+    server.settled().await;
+    // The first answer comes too late and is not stored; the second is.
+    let replay = send().await;
+    assert!(replay.is_replayed() && replay.text() == "charged in run 2", "{replay:?}");
+}
+
 /// 4.8
 pub(crate) async fn a_caller_without_access_gets_401_or_403_and_the_store_is_not_asked(kind: Kind) {
     let server = Setup::on(kind).await.start().await;
@@ -395,6 +464,23 @@ pub(crate) async fn of_64_racing_calls_one_runs_and_nobody_else(kind: Kind) {
     for answer in answers.iter().filter(|answer| answer.status != 200 || answer.is_replayed()) {
         if answer.status == 200 { answer.assert_replays(fresh[0]) } else { answer.assert_in_flight() }
     }
+}
+
+/// 4.9
+pub(crate) async fn calls_that_race_through_two_engines_are_one_run(kind: Kind) {
+    let gate = Gate::new();
+    let one = Setup::on(kind).await.work(gate.work()).start().await;
+    let other = one.beside().work(gate.work()).start().await;
+    let racing: Vec<_> =
+        (0..32).map(|at| if at % 2 == 0 { &one } else { &other }.begin("/charges", "k-1", "a")).collect();
+    gate.begun(1).await;
+    one.store.reached(Step::Claim, 16).await;
+    other.store.reached(Step::Claim, 16).await;
+    gate.open();
+    let answers = join_all(racing).await.into_iter().map(Result::unwrap);
+    let fresh = answers.filter(|answer| answer.status == 200 && !answer.is_replayed()).count();
+    assert_eq!((fresh, one.runs()), (1, 1));
+    assert!(one.charge("k-1", "a").await.is_replayed() && other.charge("k-1", "a").await.is_replayed());
 }
 
 /// 4.9
@@ -443,6 +529,27 @@ pub(crate) async fn a_full_memory_store_refuses_new_keys_with_503_and_live_keys_
     }
     server.idem().forget(&server.id("k-1")).await.unwrap();
     server.charge("k-3", "a").await.assert_fresh(201, "charged in run 3");
+}
+
+/// 4.10
+pub(crate) async fn one_who_waits_takes_no_room(kind: Kind) {
+    let gate = Gate::new();
+    let setup = Setup::on(kind).await.configure(|b| b.max_in_flight(2)).work(gate.work());
+    let server = setup.route("/wait", post(wait)).start().await;
+    let first = server.begin("/wait", "k-1", "a");
+    gate.begun(1).await;
+    let waiting: Vec<_> = (0..4).map(|_| server.begin("/wait", "k-1", "a")).collect();
+    // Asking takes room for a moment, waiting does not.
+    eventually("they wait", async || server.asked() >= 5 && server.idem().active() == 1).await;
+    let other = server.begin("/wait", "k-2", "a");
+    gate.begun(2).await;
+    gate.open();
+    gate.open();
+    assert_eq!(other.await.unwrap().status, 200);
+    let first = first.await.unwrap();
+    for waiting in waiting {
+        waiting.await.unwrap().assert_replays(&first);
+    }
 }
 
 /// 4.11

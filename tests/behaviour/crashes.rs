@@ -73,16 +73,21 @@ pub(crate) async fn a_connection_that_is_reset_does_not_stop_the_handler_and_its
 
 /// 6.1
 pub(crate) async fn a_drop_while_the_claim_is_under_way_releases_it(kind: Kind) {
-    let server = Setup::on(kind).await.start().await;
-    server.store.fail(Step::Claim, 1, Fault::Slow(Duration::from_millis(400)));
-    let client = server.raw("/charges", &[b"idempotency-key: k-1"], b"a").await;
-    server.store.reached(Step::Claim, 1).await;
-    hang_up(&server, client, Leave::Rst, 1).await;
-    server.settled().await;
-    assert_eq!((server.runs(), server.store.count(Step::Release)), (0, 1));
-    // As if nobody had ever asked: free for any payload.
-    assert_eq!(server.inspect(&server.id("k-1")).await, None);
-    server.charge("k-1", "b").await.assert_fresh(201, "charged in run 1");
+    for (path, operation) in
+        [("/charges", "charges.create"), ("/cancelled", "charges.cancelled"), ("/inline", "charges.inline")]
+    {
+        let setup = Setup::on(kind).await.route("/cancelled", post(cancelled));
+        let server = setup.route("/inline", post(in_place)).start().await;
+        server.store.fail(Step::Claim, 1, Fault::Slow(Duration::from_millis(300)));
+        let client = server.raw(path, &[b"idempotency-key: k-1"], b"a").await;
+        server.store.reached(Step::Claim, 1).await;
+        hang_up(&server, client, Leave::Rst, 1).await;
+        server.settled().await;
+        assert_eq!((server.runs(), server.store.count(Step::Release)), (0, 1), "{path}");
+        // As if nobody had ever asked: free for any payload.
+        assert_eq!(server.inspect(&server.id_of(operation, "k-1")).await, None);
+        server.post(path, "k-1", "b").send().await.assert_fresh(201, "charged in run 1");
+    }
 }
 
 #[idempotent(

@@ -168,6 +168,30 @@ pub(crate) async fn json_with_duplicate_members_or_none_at_all_is_compared_byte_
 }
 
 /// 3.2
+pub(crate) async fn json_of_any_depth_and_numbers_of_any_size_are_compared(kind: Kind) {
+    let server = Setup::on(kind).await.start().await;
+    let deep = |open: &str, close: &str| [open.repeat(150_000), close.repeat(150_000)].concat();
+    for (at, body) in
+        [deep("[", "]"), deep("[", ""), deep("{\"a\":", "}"), "9".repeat(900_000)].iter().enumerate()
+    {
+        let send = |body: String| {
+            server
+                .post("/charges", &format!("k-{at}"), body)
+                .header("content-type", "application/json")
+                .send()
+        };
+        let first = send(body.clone()).await;
+        assert_eq!(first.status, 201);
+        send(body.clone()).await.assert_replays(&first);
+        send(format!("{body}1")).await.assert_conflict();
+    }
+    let same = [("1e999999999", "10e999999998"), ("0e999999999", "0"), ("-0", "-0.0")];
+    server.assert_compares(same.map(|(a, b)| (json(a), json(b))), true).await;
+    let differ = [("1e999999999", "1e999999998"), ("1e-999999999", "0"), ("1e99999999999999999999", "1")];
+    server.assert_compares(differ.map(|(a, b)| (json(a), json(b))), false).await;
+}
+
+/// 3.2
 pub(crate) async fn with_fingerprint_raw_json_is_compared_byte_for_byte(kind: Kind) {
     let server = Setup::on(kind).await.route("/raw", post(by_bytes)).start().await;
     let send = |body: &'static str| server.request("POST", "/raw").key("k-1").json(body).send();

@@ -41,11 +41,12 @@ pub(crate) async fn two_scopes_never_see_each_others_records(kind: Kind) {
     gate.begun(1).await;
     let of_bob =
         |body: &'static str| server.request_by("Bearer bob", "POST", "/charges").key("k-1").body(body).send();
+    // No 409 while the other's call is running, and no 422 for another payload.
+    let bob = tokio::spawn(of_bob("b"));
+    gate.begun(2).await;
     gate.open();
     gate.open();
-    // No 409 while another scope's call may still be running, and no 422 for another payload.
-    let bob = of_bob("b").await;
-    let alice = alice.await.unwrap();
+    let (alice, bob) = (alice.await.unwrap(), bob.await.unwrap());
     assert_eq!((alice.status, bob.status, server.runs()), (200, 200, 2));
     server.charge("k-1", "a").await.assert_replays(&alice);
     of_bob("b").await.assert_replays(&bob);

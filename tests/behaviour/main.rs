@@ -94,6 +94,7 @@ on_every_store! {
             json_that_means_the_same_is_the_same
             json_that_means_something_else_differs
             json_with_duplicate_members_or_none_at_all_is_compared_byte_for_byte
+            json_of_any_depth_and_numbers_of_any_size_are_compared
             with_fingerprint_raw_json_is_compared_byte_for_byte;
         "3.3":
             the_query_counts_by_its_sorted_names_and_the_order_of_repeated_ones
@@ -112,7 +113,8 @@ on_every_store! {
     }
     answers {
         "4.1":
-            the_first_call_runs_and_is_answered_without_the_marker;
+            the_first_call_runs_and_is_answered_without_the_marker
+            a_first_answer_has_no_marker_even_if_the_handler_passes_one_on;
         "4.2":
             a_retry_gets_the_stored_answer_with_the_marker_and_the_handler_does_not_run
             a_replay_does_not_extend_the_expiry
@@ -126,6 +128,7 @@ on_every_store! {
             a_retry_of_a_running_call_is_409_with_a_retry_after_of_about_a_second
             one_who_waits_gets_the_replay_when_the_first_has_finished
             one_who_waits_runs_when_the_first_has_failed
+            one_who_waits_and_hangs_up_changes_nothing
             one_who_waits_gets_409_at_the_deadline;
         "4.5":
             an_expired_key_runs_as_new_whatever_the_payload_swept_or_not
@@ -136,14 +139,17 @@ on_every_store! {
             a_claim_that_may_have_got_through_is_released_so_that_the_retry_is_not_409
             with_on_store_error_run_a_call_runs_unprotected;
         "4.7":
-            if_the_answer_cannot_be_stored_yet_its_caller_gets_it_and_duplicates_409_until_it_is;
+            if_the_answer_cannot_be_stored_yet_its_caller_gets_it_and_duplicates_409_until_it_is
+            if_the_store_stays_away_longer_than_the_lease_another_takes_over;
         "4.8":
             a_caller_without_access_gets_401_or_403_and_the_store_is_not_asked;
         "4.9":
             of_64_racing_calls_one_runs_and_nobody_else
+            calls_that_race_through_two_engines_are_one_run
             of_calls_that_race_without_pause_each_key_runs_once;
         "4.10":
-            with_too_many_handlers_running_a_new_key_is_503_and_live_keys_still_replay;
+            with_too_many_handlers_running_a_new_key_is_503_and_live_keys_still_replay
+            one_who_waits_takes_no_room;
         "4.11":
             when_the_store_comes_back_the_next_call_works_at_once;
         "errors":
@@ -180,6 +186,7 @@ on_every_store! {
             a_value_whose_type_has_changed_is_an_error_and_never_a_second_run;
         "headers":
             on_the_wire_a_replay_differs_from_the_first_answer_by_its_marker_only
+            an_answer_without_a_body_is_the_same_on_the_wire
             what_belongs_to_one_connection_moment_or_caller_is_not_replayed
             a_streamed_answer_is_replayed_byte_for_byte_with_its_length
             an_empty_answer_is_told_apart_from_none;

@@ -33,7 +33,7 @@ fn status(visit: &Visit) -> StatusCode {
 async fn answering_statuses(kind: Kind) -> Server {
     let setup = Setup::on(kind).await.work(|visit| async move {
         let status = status(&visit);
-        let has_body = status != StatusCode::NO_CONTENT && status != StatusCode::NOT_MODIFIED;
+        let has_body = ![204, 205, 304].contains(&status.as_u16());
         let body = if has_body { format!("run {}", visit.run) } else { String::new() };
         (status, [("location", "/elsewhere")], body)
     });
@@ -482,6 +482,24 @@ pub(crate) async fn on_the_wire_a_replay_differs_from_the_first_answer_by_its_ma
     }
     assert_eq!(unmarked.iter().filter(|line| line == &b"link: </c>").count(), 2);
     assert_eq!(server.runs(), 1);
+}
+
+/// headers: below the table of section 5
+pub(crate) async fn an_answer_without_a_body_is_the_same_on_the_wire(kind: Kind) {
+    let server = answering_statuses(kind).await;
+    for status in ["200", "204", "205", "303", "304", "404"] {
+        let key = format!("idempotency-key: {status}");
+        let send = async || server.raw_bytes("/charges", &[key.as_bytes()], status.as_bytes()).await;
+        let (first, again) = (send().await, send().await);
+        let mut unmarked = lines(&again);
+        let marker =
+            unmarked.iter().position(|line| line == b"idempotent-replayed: true").expect("the marker");
+        unmarked.remove(marker);
+        assert_eq!(unmarked, lines(&first), "{status}: {}", again.escape_ascii());
+        let body =
+            |answer: &[u8]| answer[answer.windows(4).position(|end| end == b"\r\n\r\n").unwrap()..].to_vec();
+        assert_eq!(body(&again), body(&first), "{status}");
+    }
 }
 
 /// headers: below the table of section 5
