@@ -8,21 +8,26 @@ use tracing::Instrument as _;
 
 use crate::answer::{Answer, Codec};
 use crate::flight::Flight;
+use crate::lease::Ticket;
 use crate::store::{Fenced, Release, StoreError};
 use crate::sync::{Instant, Spawner, sleep};
 use crate::tracker::Active;
 
 /// Growing, jittered pauses; short enough that the store's return is noticed within a second.
-struct Pauses(Duration);
+struct Pauses {
+    next: Duration,
+    longest: Duration,
+}
 
 impl Pauses {
-    const FIRST: Duration = Duration::from_millis(20);
-    const LONGEST: Duration = Duration::from_millis(500);
+    fn new() -> Self {
+        Self { next: Duration::from_millis(20), longest: Duration::from_millis(500) }
+    }
 
     async fn pause(&mut self) {
         let jitter = rand::rng().random_range(0.5..1.0);
-        sleep(self.0.mul_f64(jitter)).await;
-        self.0 = (self.0 * 2).min(Self::LONGEST);
+        sleep(self.next.mul_f64(jitter)).await;
+        self.next = (self.next * 2).min(self.longest);
     }
 }
 
@@ -35,20 +40,22 @@ fn spawn(task: impl Future<Output = ()> + Send + 'static) {
 }
 
 /// Stores the answer when the store is back, for as long as a run may take; then the lease decides.
-pub(crate) fn complete(flight: Arc<Flight>, answer: Answer, mut error: StoreError, active: Active) {
+pub(crate) fn complete(
+    flight: Arc<Flight>,
+    answer: Answer,
+    mut error: StoreError,
+    active: Active,
+    ticket: Ticket,
+) {
     spawn(async move {
+        // Both end with this task: the lease is renewed until then.
+        let _held = (active, ticket);
         let begun = Instant::now();
-        let mut pauses = Pauses(Pauses::FIRST);
-        let mut answer = answer;
+        let mut pauses = Pauses::new();
         while begun.elapsed() < flight.policy().max_run {
-            if !error.is_retryable() {
-                // The store will not take this answer, ever: that the work is done must still be kept.
-                let codec = answer.open().map_or(Codec::JsonOk, |(_, codec, _)| codec);
-                answer = Answer::tombstone(codec);
-            }
             pauses.pause().await;
-            match flight.try_complete(&answer).await {
-                Ok(Fenced::Held) => return drop(active),
+            match complete_somehow(&flight, &answer).await {
+                Ok(Fenced::Held) => return,
                 Ok(Fenced::Lost) => {
                     tracing::warn!(record = %flight.id(), "the answer came too late: the record was taken over");
                     return;
@@ -60,13 +67,26 @@ pub(crate) fn complete(flight: Arc<Flight>, answer: Answer, mut error: StoreErro
     });
 }
 
+/// Stores the answer, or, if the store does not take it, that the work is done.
+///
+/// A store that takes neither may have to be mended, and the answer is offered to it again.
+async fn complete_somehow(flight: &Flight, answer: &Answer) -> Result<Fenced, StoreError> {
+    match flight.try_complete(answer).await {
+        Err(error) if !error.is_retryable() => {
+            let codec = answer.open().map_or(Codec::JsonOk, |(_, codec, _)| codec);
+            flight.try_complete(&Answer::tombstone(codec)).await
+        }
+        result => result,
+    }
+}
+
 /// Releases the claim when the store is back; after the lease there is nothing left to release.
 pub(crate) fn release(flight: Arc<Flight>, how: Release, active: Active) {
     spawn(async move {
         // An unknown outcome is worth telling after the lease, too.
         let at_most = if how == Release::Unknown { flight.policy().max_run } else { flight.lease() };
         let begun = Instant::now();
-        let mut pauses = Pauses(Pauses::FIRST);
+        let mut pauses = Pauses::new();
         while begun.elapsed() < at_most {
             pauses.pause().await;
             if flight.try_release(how).await.is_ok() {
@@ -79,19 +99,29 @@ pub(crate) fn release(flight: Arc<Flight>, how: Release, active: Active) {
 
 /// Takes back a claim that may have got through though the caller was refused.
 ///
-/// A claim that is still on its way is looked for a few times; if it comes later than that, its lease ends it.
+/// A claim that is still on its way is looked for less and less often, for a minute at most; if it comes later than
+/// that, its lease ends it. A shutdown waits for the first few looks only.
 pub(crate) fn clear(flight: Arc<Flight>) {
-    const TRIES: u32 = 4;
-    let Some(active) = flight.enter() else { return };
+    const AWAITED: u32 = 4;
+    const RARELY: Duration = Duration::from_secs(5);
+    const LATEST: Duration = Duration::from_mins(1);
+    let mut active = Some(flight.enter());
     spawn(async move {
+        let at_most = flight.lease().min(LATEST);
         let begun = Instant::now();
-        let mut pauses = Pauses(Pauses::FIRST);
-        let mut tries = 0;
-        while tries < TRIES && begun.elapsed() < flight.lease() {
+        let mut pauses = Pauses::new();
+        let mut looks = 0;
+        while begun.elapsed() < at_most {
             pauses.pause().await;
             match flight.try_release(flight.undoing()).await {
                 Ok(Fenced::Held) => break,
-                Ok(Fenced::Lost) => tries += 1,
+                Ok(Fenced::Lost) => {
+                    looks += 1;
+                    pauses.longest = RARELY;
+                    if looks == AWAITED {
+                        active = None;
+                    }
+                }
                 Err(_) => {}
             }
         }
@@ -101,7 +131,7 @@ pub(crate) fn clear(flight: Arc<Flight>) {
 
 /// Frees the key of a run that its caller cancelled.
 pub(crate) fn cancel(spawner: &Spawner, flight: Arc<Flight>) {
-    let Some(active) = flight.enter() else { return };
+    let active = flight.enter();
     let how = flight.failing();
     spawner.spawn(
         async move {

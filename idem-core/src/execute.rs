@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::answer::Answer;
-use crate::background;
 use crate::call::{Begun, Call};
 use crate::detach::Detach;
 use crate::error::{Error, ErrorKind, ReplayError};
@@ -12,9 +11,9 @@ use crate::flight::{Boarding, End, Flight};
 use crate::lease::Abort;
 use crate::outcome::Outcome;
 use crate::policy::{InFlight, OnDisconnect, OnStoreError, Verdict};
-use crate::run::{RUN, Run};
+use crate::run::{self, RUN, Run};
 use crate::store::Claimed;
-use crate::sync::{Instant, Spawner};
+use crate::sync::{Instant, sleep};
 use crate::telemetry::Watch;
 
 impl Call {
@@ -88,10 +87,7 @@ impl Call {
                     let carry = flight.engine().config().carry.as_ref();
                     match Detach::new(flight.clone(), carry, claim_or_undo(flight.clone())).await {
                         Ok(Boarding::Granted(grant)) => {
-                            let cancel = CancelOnDrop::new(&flight);
-                            let end = flight.run(grant, work, true).await;
-                            cancel.disarm();
-                            return match end {
+                            return match flight.run(grant, work, true).await {
                                 End::Fresh(result) => Ok(Outcome::Fresh(result)),
                                 end => Box::pin(conclude(&flight, end, replay)).await,
                             };
@@ -203,6 +199,8 @@ async fn conclude<R>(
 /// How long a caller waits for another to finish.
 struct Patience {
     deadline: Option<Instant>,
+    /// When it last began to wait.
+    waited: Option<Instant>,
 }
 
 impl Patience {
@@ -211,8 +209,11 @@ impl Patience {
         Self {
             deadline: match flight.policy().in_flight {
                 InFlight::Reject => None,
+                // A run that waits for itself would wait in vain.
+                InFlight::Wait(_) if run::is_within(flight.id()) => None,
                 InFlight::Wait(at_most) => Some(Instant::now() + at_most.min(FAR)),
             },
+            waited: None,
         }
     }
 
@@ -221,6 +222,11 @@ impl Patience {
         match (claimed, self.deadline) {
             (Claimed::Completed { answer, .. }, _) => Ok(Some(answer)),
             (Claimed::InFlight { lease_left }, Some(deadline)) if Instant::now() < deadline => {
+                // A store may return from a wait at once, and again: its holder must get to run.
+                if self.waited.is_some_and(|since| since.elapsed() < Duration::from_millis(1)) {
+                    sleep(Duration::from_millis(5)).await;
+                }
+                self.waited = Some(Instant::now());
                 // When the lease ends the record may be had, and nobody announces that.
                 let lapse = lease_left.saturating_add(Duration::from_millis(1));
                 let left = deadline.saturating_duration_since(Instant::now());
@@ -228,29 +234,6 @@ impl Patience {
                 Ok(None)
             }
             (refused, _) => Err(flight.refusal(&refused)),
-        }
-    }
-}
-
-/// Frees the key if the future is dropped while the work runs, where the policy says so.
-struct CancelOnDrop(Option<(Arc<Flight>, Spawner)>);
-
-impl CancelOnDrop {
-    fn new(flight: &Arc<Flight>) -> Self {
-        let cancels = flight.policy().on_disconnect == OnDisconnect::Cancel;
-        let spawner = if cancels { Spawner::current() } else { None };
-        Self(spawner.map(|spawner| (flight.clone(), spawner)))
-    }
-
-    fn disarm(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        if let Some((flight, spawner)) = self.0.take() {
-            background::cancel(&spawner, flight);
         }
     }
 }

@@ -9,12 +9,13 @@ use futures_util::future::Either;
 
 use crate::answer::Answer;
 use crate::background;
+use crate::cancel::CancelOnDrop;
 use crate::config::Config;
 use crate::detach::{Abandon, Detach};
 use crate::engine::Idempotency;
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Comparison;
-use crate::lease::{Abort, Held};
+use crate::lease::{Abort, Held, Ticket};
 use crate::policy::{OnCrash, Policy, Verdict};
 use crate::record::{Record, RecordId, State};
 use crate::run::{RUN, Run};
@@ -97,12 +98,19 @@ impl Flight {
     /// A claim of unknown fate is cleared in the background.
     pub(crate) async fn claim(self: &Arc<Self>) -> Result<Boarding, Error> {
         let shared = &self.engine.0;
-        let Some(active) = shared.tracker.enter(shared.config.max_in_flight) else {
+        let limit = shared.config.max_in_flight;
+        if !shared.tracker.has_room(limit) {
             return self.look().await;
-        };
+        }
+        let mut active = shared.tracker.enter();
         match self.ask().await {
             Ok((Claimed::Granted { attempt }, since)) => {
-                Ok(Boarding::Granted(Grant { attempt, since, active }))
+                if active.take_room(limit) {
+                    return Ok(Boarding::Granted(Grant { attempt, since, active }));
+                }
+                // Others that were asking, too, were faster.
+                let _ = self.release(self.undoing(), active).await;
+                Err(Error::new(ErrorKind::Overloaded).at(&self.id))
             }
             Ok((refused, _)) => Ok(Boarding::Refused(refused)),
             Err(error) => {
@@ -212,16 +220,15 @@ impl Flight {
     {
         let Grant { attempt, since, active } = grant;
         let run = Run::new(self.clone(), attempt);
-        let held = Held {
-            id: self.id.clone(),
-            owner: self.claim.owner,
-            lease: self.claim.lease.min(FAR),
-            since,
-            until: later(since, self.policy.max_run),
-        };
+        let cancel = inline.then(|| CancelOnDrop::new(self));
+        let held = self.held(since);
         let work = RUN.scope(run.clone(), async move { work(run).await });
         let guarded = self.engine.0.leases.guard(held, AssertUnwindSafe(work).catch_unwind()).await;
-        // The ticket keeps the lease renewed until the end is written.
+        // From here on the end is written, whoever hears of it.
+        if let Some(cancel) = cancel {
+            cancel.disarm();
+        }
+        // The ticket keeps the lease renewed until then.
         let (end, ticket, verdict) = match guarded {
             Ok((Ok((result, verdict)), ticket)) => (Ok(result), ticket, verdict),
             Ok((Err(panic), ticket)) => (Err(Some(panic)), ticket, Verdict::Fail),
@@ -230,7 +237,7 @@ impl Flight {
         };
         let failed = !matches!(verdict, Verdict::Complete(_));
         let this = self.clone();
-        let conclude = async move { this.conclude(verdict, active).await };
+        let conclude = async move { this.conclude(verdict, active, since, ticket).await };
         let fenced = if inline {
             let carry = self.engine.0.config.carry.as_ref();
             Either::Left(Detach::new(self.clone(), carry, conclude))
@@ -238,7 +245,6 @@ impl Flight {
             Either::Right(conclude)
         }
         .await;
-        drop(ticket);
         match (end, fenced) {
             (Ok(result), Fenced::Held) => End::Fresh(result),
             (Ok(result), Fenced::Lost) => End::Fenced { failed: failed.then_some(result) },
@@ -247,9 +253,26 @@ impl Flight {
         }
     }
 
-    async fn conclude(self: Arc<Self>, verdict: Verdict, active: Active) -> Fenced {
+    /// What is known of a lease that was claimed then.
+    fn held(&self, since: Instant) -> Held {
+        Held {
+            id: self.id.clone(),
+            owner: self.claim.owner,
+            lease: self.claim.lease.min(FAR),
+            since,
+            until: later(since, self.policy.max_run),
+        }
+    }
+
+    async fn conclude(
+        self: Arc<Self>,
+        verdict: Verdict,
+        active: Active,
+        since: Instant,
+        ticket: Option<Ticket>,
+    ) -> Fenced {
         let how = match verdict {
-            Verdict::Complete(answer) => return self.complete(answer, active).await,
+            Verdict::Complete(answer) => return self.complete(answer, active, since, ticket).await,
             Verdict::Fail => self.failing(),
             Verdict::Retryable => Release::KeepBinding(self.policy.ttl),
             Verdict::Undo => self.undoing(),
@@ -258,12 +281,20 @@ impl Flight {
     }
 
     /// Stores the answer; if the store cannot say, goes on in the background and counts as held.
-    async fn complete(self: &Arc<Self>, answer: Answer, active: Active) -> Fenced {
+    async fn complete(
+        self: &Arc<Self>,
+        answer: Answer,
+        active: Active,
+        since: Instant,
+        ticket: Option<Ticket>,
+    ) -> Fenced {
         match self.try_complete(&answer).await {
             Ok(fenced) => fenced,
             Err(error) => {
                 tracing::warn!(record = %self.id, %error, "the answer could not be stored yet; trying on");
-                background::complete(self.clone(), answer, error, active);
+                // Nobody may take over what is done, so the lease must not run out meanwhile.
+                let ticket = ticket.unwrap_or_else(|| self.engine.0.leases.hold(self.held(since)));
+                background::complete(self.clone(), answer, error, active, ticket);
                 Fenced::Held
             }
         }
@@ -306,8 +337,8 @@ impl Flight {
     }
 
     /// Counts as under way, whatever the limit: what is begun must be ended.
-    pub(crate) fn enter(&self) -> Option<Active> {
-        self.engine.0.tracker.enter(None)
+    pub(crate) fn enter(&self) -> Active {
+        self.engine.0.tracker.enter()
     }
 
     /// What the record says to a holder that lost it.

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
@@ -121,6 +122,11 @@ impl Leases {
     /// The ticket that comes back keeps the lease renewed until it is dropped.
     pub(crate) fn guard<F: Future>(self: &Arc<Self>, held: Held, work: F) -> Guarded<F> {
         Guarded { work: Some(work), leases: self.clone(), held: Some(held), ticket: None }
+    }
+
+    /// Keeps a lease renewed until the ticket is dropped; nobody is told if it is lost.
+    pub(crate) fn hold(self: &Arc<Self>, held: Held) -> Ticket {
+        self.register(held, Waker::noop())
     }
 
     /// Whether a renewer runs; it lingers for a while after the last lease.
@@ -333,13 +339,20 @@ pin_project! {
     }
 }
 
+/// Drops work that was aborted. A panic of its destructors must not keep its end from being written.
+fn discard<F>(mut work: Pin<&mut Option<F>>) {
+    if catch_unwind(AssertUnwindSafe(|| work.set(None))).is_err() {
+        tracing::error!("a destructor panicked in a run that was aborted");
+    }
+}
+
 impl<F: Future> Future for Guarded<F> {
     type Output = Result<(F::Output, Option<Ticket>), Abort>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         if let Some(abort) = this.ticket.as_ref().and_then(|ticket| ticket.signal.abort()) {
-            this.work.set(None);
+            discard(this.work.as_mut());
             return Poll::Ready(Err(abort));
         }
         let work = this.work.as_mut().as_pin_mut().expect("`Guarded` polled after it was ready");
@@ -356,7 +369,7 @@ impl<F: Future> Future for Guarded<F> {
         }
         // It may have been raised between the look above and the waker's being kept.
         if let Some(abort) = this.ticket.as_ref().and_then(|ticket| ticket.signal.abort()) {
-            this.work.set(None);
+            discard(this.work.as_mut());
             return Poll::Ready(Err(abort));
         }
         Poll::Pending

@@ -6,6 +6,7 @@
 pub mod answer;
 mod background;
 pub mod call;
+mod cancel;
 pub mod clock;
 pub mod config;
 #[cfg(feature = "conformance")]

@@ -21,6 +21,13 @@ pub fn current() -> Option<Run> {
     RUN.try_with(Clone::clone).ok()
 }
 
+/// Whether the calling task is in a run of this record, or in one that such a run began.
+pub(crate) fn is_within(id: &RecordId) -> bool {
+    let innermost = current();
+    std::iter::successors(innermost.as_ref(), |run| run.0.outer.as_ref())
+        .any(|run| run.0.flight.as_ref().is_some_and(|flight| flight.id() == id))
+}
+
 /// What a handler can know of its run, and say about its outcome.
 #[derive(Clone)]
 pub struct Run(pub(crate) Arc<Context>);
@@ -29,6 +36,8 @@ pub(crate) struct Context {
     /// `None` if it runs without a record.
     flight: Option<Arc<Flight>>,
     attempt: u32,
+    /// The run that it was begun in.
+    outer: Option<Run>,
     mark: AtomicU8,
     /// Tells the derived keys of one unprotected run from those of another.
     unprotected: AtomicU64,
@@ -56,6 +65,7 @@ impl Run {
         Self(Arc::new(Context {
             flight,
             attempt,
+            outer: current(),
             mark: AtomicU8::new(UNMARKED),
             unprotected: AtomicU64::new(0),
         }))

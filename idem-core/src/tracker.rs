@@ -11,23 +11,28 @@ use crate::sync::{AtomicUsize, Instant, Ordering, sleep};
 #[derive(Debug, Default)]
 pub(crate) struct Tracker {
     active: AtomicUsize,
+    /// Those of them that are runs; counted only where there is a limit to them.
+    running: AtomicUsize,
     idle: Notify,
 }
 
-/// One run or background write; dropped when it has ended.
+/// One claim, run or background write; dropped when it has ended.
 #[derive(Debug)]
-pub(crate) struct Active(Arc<Tracker>);
+pub(crate) struct Active {
+    tracker: Arc<Tracker>,
+    has_room: bool,
+}
 
 impl Tracker {
-    /// Enters unless `limit` are under way.
-    pub(crate) fn enter(self: &Arc<Self>, limit: Option<usize>) -> Option<Active> {
-        let limit = limit.unwrap_or(usize::MAX);
-        self.active
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |active| {
-                (active < limit).then_some(active + 1)
-            })
-            .ok()
-            .map(|_| Active(self.clone()))
+    /// Counts as under way, whatever the limit.
+    pub(crate) fn enter(self: &Arc<Self>) -> Active {
+        self.active.fetch_add(1, Ordering::AcqRel);
+        Active { tracker: self.clone(), has_room: false }
+    }
+
+    /// Whether fewer than `limit` run.
+    pub(crate) fn has_room(&self, limit: Option<usize>) -> bool {
+        limit.is_none_or(|limit| self.running.load(Ordering::Acquire) < limit)
     }
 
     pub(crate) fn active(&self) -> usize {
@@ -51,10 +56,31 @@ impl Tracker {
     }
 }
 
+impl Active {
+    /// Begins to run unless `limit` do.
+    ///
+    /// A claim alone takes no room: most of those that are refused are replays.
+    pub(crate) fn take_room(&mut self, limit: Option<usize>) -> bool {
+        let Some(limit) = limit else { return true };
+        self.has_room = self
+            .tracker
+            .running
+            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |running| {
+                (running < limit).then_some(running + 1)
+            })
+            .is_ok();
+        self.has_room
+    }
+}
+
 impl Drop for Active {
     fn drop(&mut self) {
-        if self.0.active.fetch_sub(1, Ordering::AcqRel) == 1 {
-            self.0.idle.notify_waiters();
+        let Self { tracker, has_room } = self;
+        if *has_room {
+            tracker.running.fetch_sub(1, Ordering::AcqRel);
+        }
+        if tracker.active.fetch_sub(1, Ordering::AcqRel) == 1 {
+            tracker.idle.notify_waiters();
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Plain values: how the result of a function becomes a stored answer, and back.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -115,12 +117,13 @@ fn tombstone(codec: Codec) -> Verdict {
     Verdict::Complete(Answer::tombstone(codec))
 }
 
-/// Keeps the value, or that there was one if it is too large or has no JSON form: it must not run again for that.
+/// Keeps the value, or that there was one if it is too large or has no JSON form: it must not run again for that, nor
+/// for a panic of its `Serialize`.
 fn complete<T: Serialize>(run: &Run, codec: Codec, value: &T) -> Verdict {
     let limit = run.max_response_bytes().unwrap_or(usize::MAX);
-    match Answer::json(codec, value) {
-        Ok(answer) if answer.as_bytes().len() <= limit => Verdict::Complete(answer),
-        Ok(answer) => {
+    match catch_unwind(AssertUnwindSafe(|| Answer::json(codec, value))) {
+        Ok(Ok(answer)) if answer.as_bytes().len() <= limit => Verdict::Complete(answer),
+        Ok(Ok(answer)) => {
             let len = answer.as_bytes().len();
             tracing::warn!(
                 len,
@@ -129,8 +132,12 @@ fn complete<T: Serialize>(run: &Run, codec: Codec, value: &T) -> Verdict {
             );
             tombstone(codec)
         }
-        Err(error) => {
+        Ok(Err(error)) => {
             tracing::error!(%error, "the answer has no JSON form; a retry will find a tombstone");
+            tombstone(codec)
+        }
+        Err(_) => {
+            tracing::error!("the answer panicked as it was serialised; a retry will find a tombstone");
             tombstone(codec)
         }
     }

@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use idem_core::engine::Idempotency;
 use idem_core::error::ErrorKind;
 use idem_core::operation::Site;
 use idem_core::outcome::Outcome;
 use idem_core::policy::{Expired, InFlight, Mark, Missing};
 use idem_core::run::current;
+use idem_core::store::StoreErrorKind;
 use tokio::sync::{Barrier, oneshot};
 use tokio::time::advance;
 
-use crate::faulty::Step;
-use crate::support::{Effects, LEASE, SECOND, call, charge, engine, engine_with};
+use crate::faulty::{Fault, Step};
+use crate::support::{Effects, LEASE, SECOND, begins, call, charge, engine, engine_with};
 
 #[tokio::test(start_paused = true)]
 async fn a_fresh_call_takes_two_steps_and_a_replay_one() {
@@ -391,4 +393,73 @@ async fn beyond_the_limit_new_keys_are_refused_and_live_keys_still_answer() {
     assert_eq!(kind("new", "a").await, ErrorKind::Overloaded);
     assert_eq!(effects.count(), 1);
     running.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn replays_do_not_take_the_place_of_handlers() {
+    let (store, engine) = engine_with(|builder| builder.max_in_flight(1));
+    let effects = Effects::default();
+    assert!(charge(call(&engine, "done", "a"), &effects).await.is_ok());
+    store.fail(Step::Claim, 1, Fault::Slow(SECOND));
+    let mut replay = Box::pin(charge(call(&engine, "done", "a"), &effects));
+    assert!(begins(&mut replay).await);
+    assert_eq!(charge(call(&engine, "new", "a"), &effects).await.unwrap(), Outcome::Fresh(Ok(2)));
+    assert!(replay.await.unwrap().is_replayed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_those_that_claim_at_once_no_more_run_than_may_and_the_others_leave_nothing_behind() {
+    let (store, engine) = engine_with(|builder| builder.max_in_flight(1));
+    let effects = Effects::default();
+    store.fail(Step::Claim, 2, Fault::Slow(SECOND));
+    let slow = |key| {
+        let effects = effects.clone();
+        call(&engine, key, "a").run(move |_| async move {
+            tokio::time::sleep(SECOND).await;
+            Ok::<_, String>(effects.happen())
+        })
+    };
+    let (first, second) = tokio::join!(slow("first"), slow("second"));
+    let (ran, refused, key) =
+        if first.is_ok() { (first, second, "second") } else { (second, first, "first") };
+    assert_eq!(ran.unwrap(), Outcome::Fresh(Ok(1)));
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Overloaded);
+    assert_eq!(charge(call(&engine, key, "b"), &effects).await.unwrap(), Outcome::Fresh(Ok(2)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_does_not_wait_for_itself() {
+    let (_, engine) = engine();
+    let begun = tokio::time::Instant::now();
+    let waiting = |engine: &Idempotency, key| call(engine, key, "a").in_flight(InFlight::Wait(60 * SECOND));
+    let outer = engine.clone();
+    let refused = waiting(&engine, "outer").run(move |_| async move {
+        let inner = outer.clone();
+        // However deep.
+        let refused = waiting(&outer, "inner").run(move |_| async move {
+            let refused = charge(waiting(&inner, "outer"), &Effects::default()).await;
+            Ok::<_, String>(refused.unwrap_err().kind() == ErrorKind::InFlight)
+        });
+        refused.await.unwrap().into_inner()
+    });
+    assert_eq!(refused.await.unwrap(), Outcome::Fresh(Ok(true)));
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_waiter_lets_the_holder_run_though_its_store_returns_from_each_wait_at_once() {
+    let (store, engine) = engine();
+    let effects = Effects::default();
+    store.fail(Step::Changed, 10_000, Fault::Lost(StoreErrorKind::Unavailable));
+    let holder = call(&engine, "key", "a").run({
+        let effects = effects.clone();
+        move |_| async move {
+            tokio::time::sleep(SECOND).await;
+            Ok::<_, String>(effects.happen())
+        }
+    });
+    let patient = charge(call(&engine, "key", "a").in_flight(InFlight::Wait(60 * SECOND)), &effects);
+    let (fresh, replayed) = tokio::join!(holder, patient);
+    assert_eq!((fresh.unwrap(), replayed.unwrap()), (Outcome::Fresh(Ok(1)), Outcome::Replayed(Ok(1))));
+    assert!(store.count(Step::Claim) < 1_000, "{} claims", store.count(Step::Claim));
 }

@@ -84,11 +84,13 @@ async fn a_caller_that_goes_away_during_the_claim_leaves_nothing_behind() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_stored_though_the_caller_goes_away_while_it_is_written() {
-    for inline in [false, true] {
+    use OnDisconnect::{Cancel, Finish};
+    // Work that has ended cannot be cancelled any more.
+    for (inline, on_disconnect) in [(false, Finish), (true, Finish), (false, Cancel), (true, Cancel)] {
         let (store, engine) = engine();
         let effects = Effects::default();
         store.fail(Step::Complete, 1, Fault::Slow(SECOND));
-        let caller = call(&engine, "key", "a");
+        let caller = call(&engine, "key", "a").on_disconnect(on_disconnect);
         let work = {
             let effects = effects.clone();
             move |_| async move { Ok::<_, String>(effects.happen()) }

@@ -5,8 +5,9 @@ use idem_core::outcome::Outcome;
 use idem_core::policy::{Mark, OnCrash};
 
 use crate::faulty::{Fault, Step};
-use crate::support::{Effects, call, charge, engine};
+use crate::support::{Effects, SECOND, call, charge, engine};
 use idem_core::store::StoreErrorKind;
+use serde::{Deserialize, Serialize, Serializer};
 
 #[tokio::test(start_paused = true)]
 async fn an_err_is_not_stored_and_the_key_is_free_at_once() {
@@ -87,4 +88,52 @@ async fn a_release_that_cannot_be_written_goes_on_in_the_background() {
     assert_eq!(engine.drain(std::time::Duration::from_secs(5)).await, 0);
     assert_eq!(store.count(Step::Release), 4);
     assert_eq!(charge(call(&engine, "key", "a"), &Effects::default()).await.unwrap(), Outcome::Fresh(Ok(1)));
+}
+
+struct PanicsWhenDropped;
+
+impl Drop for PanicsWhenDropped {
+    fn drop(&mut self) {
+        panic!("the destructor's own panic");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_destructor_that_panics_in_an_aborted_run_does_not_keep_the_key() {
+    let (_, engine) = engine();
+    for inline in [false, true] {
+        let key = format!("key-{inline}");
+        let work = |_| async {
+            let _bomb = PanicsWhenDropped;
+            std::future::pending::<Result<(), String>>().await
+        };
+        let call_ = call(&engine, &key, "a").max_run(SECOND);
+        let error = if inline { call_.run_inline(work).await } else { call_.run(work).await }.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Aborted);
+        let again = charge(call(&engine, &key, "a"), &Effects::default()).await;
+        assert_eq!(again.unwrap(), Outcome::Fresh(Ok(1)));
+    }
+}
+
+#[derive(Debug, PartialEq, Deserialize)]
+struct PanicsWhenStored(usize);
+
+impl Serialize for PanicsWhenStored {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        panic!("the answer's own panic")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_panics_as_it_is_stored_is_given_and_its_work_not_done_again() {
+    let (_, engine) = engine();
+    let effects = Effects::default();
+    let run = async || {
+        let effects = effects.clone();
+        let work = move |_| async move { Ok::<_, String>(PanicsWhenStored(effects.happen())) };
+        call(&engine, "key", "a").run(work).await
+    };
+    assert_eq!(run().await.unwrap(), Outcome::Fresh(Ok(PanicsWhenStored(1))));
+    assert_eq!(run().await.unwrap_err().kind(), ErrorKind::AnswerUnavailable);
+    assert_eq!(effects.count(), 1);
 }

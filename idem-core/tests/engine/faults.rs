@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use idem_core::answer::{Answer, Codec};
 use idem_core::error::ErrorKind;
 use idem_core::outcome::Outcome;
 use idem_core::policy::OnStoreError;
@@ -9,7 +10,7 @@ use idem_core::store::StoreErrorKind;
 use tokio::time::Instant;
 
 use crate::faulty::{Fault, Step};
-use crate::support::{Effects, SECOND, call, charge, engine, engine_with};
+use crate::support::{Effects, LEASE, SECOND, call, charge, engine, engine_with};
 
 const AWAY: Fault = Fault::Lost(StoreErrorKind::Unavailable);
 
@@ -98,13 +99,70 @@ async fn a_store_that_comes_back_is_noticed_within_a_second() {
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_the_store_will_never_take_becomes_a_tombstone() {
     let (store, engine) = engine();
-    store.fail(Step::Complete, 1, Fault::Lost(StoreErrorKind::Full));
+    store.take_answers_up_to(Answer::tombstone(Codec::JsonOk).as_bytes().len());
     let effects = Effects::default();
     assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Fresh(Ok(1)));
     assert_eq!(engine.drain(5 * SECOND).await, 0);
     let error = charge(call(&engine, "key", "a"), &effects).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AnswerUnavailable);
     assert_eq!(effects.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_outlasts_a_store_that_has_to_be_mended_first() {
+    for kind in [StoreErrorKind::Misconfigured, StoreErrorKind::Full, StoreErrorKind::Corrupt] {
+        let (store, engine) = engine();
+        let effects = Effects::default();
+        store.fail(Step::Complete, usize::MAX, Fault::Lost(kind));
+        assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Fresh(Ok(1)));
+        tokio::time::sleep(5 * SECOND).await;
+        store.heal();
+        assert_eq!(engine.drain(SECOND).await, 0);
+        let again = charge(call(&engine, "key", "a"), &effects).await;
+        assert_eq!(again.unwrap(), Outcome::Replayed(Ok(1)), "{kind:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_takes_over_while_a_finished_answer_waits_to_be_stored() {
+    for takes in [Duration::ZERO, 2 * LEASE] {
+        let (store, engine) = engine();
+        let effects = Effects::default();
+        store.fail(Step::Complete, usize::MAX, AWAY);
+        let work = {
+            let effects = effects.clone();
+            move |_| async move {
+                if !takes.is_zero() {
+                    tokio::time::sleep(takes).await;
+                }
+                Ok::<_, String>(effects.happen())
+            }
+        };
+        assert_eq!(call(&engine, "key", "a").run(work).await.unwrap(), Outcome::Fresh(Ok(1)));
+        for _ in 0..10 {
+            tokio::time::sleep(LEASE / 2).await;
+            let error = charge(call(&engine, "key", "a"), &effects).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InFlight, "{takes:?}");
+        }
+        store.heal();
+        assert_eq!(engine.drain(SECOND).await, 0);
+        assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Replayed(Ok(1)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_gets_through_long_after_it_was_given_up_is_taken_back() {
+    let (store, engine) = engine_with(|builder| builder.store_timeout(SECOND));
+    let effects = Effects::default();
+    for late in [3 * SECOND / 2, 3 * SECOND, 8 * SECOND] {
+        let key = format!("{late:?}");
+        store.fail(Step::Claim, 1, Fault::Late(late));
+        let error = charge(call(&engine, &key, "a"), &effects).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::StoreUnavailable);
+        // Well before the lease would end it.
+        tokio::time::sleep(late + 5 * SECOND).await;
+        assert!(charge(call(&engine, &key, "b"), &effects).await.is_ok(), "{late:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

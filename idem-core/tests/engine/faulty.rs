@@ -1,6 +1,7 @@
 //! A decorator that counts the steps of a store and makes them fail on command.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -20,6 +21,7 @@ pub(crate) enum Step {
     Release,
     Renew,
     LookUp,
+    Changed,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +34,8 @@ pub(crate) enum Fault {
     Hang,
     /// The step takes so long.
     Slow(Duration),
+    /// The step is taken so much later, also if nobody waits for it any more. Claims only.
+    Late(Duration),
 }
 
 #[derive(Debug, Clone)]
@@ -43,11 +47,23 @@ struct Inner<S> {
     counts: watch::Sender<HashMap<Step, usize>>,
     /// How many more times each step fails, and how.
     faults: Mutex<HashMap<Step, (usize, Fault)>>,
+    /// The longest answer that is taken, in bytes.
+    longest_answer: AtomicUsize,
 }
 
 impl<S: Store> Faulty<S> {
     pub(crate) fn new(store: S) -> Self {
-        Self(Arc::new(Inner { store, counts: watch::Sender::new(HashMap::new()), faults: Mutex::default() }))
+        Self(Arc::new(Inner {
+            store,
+            counts: watch::Sender::new(HashMap::new()),
+            faults: Mutex::default(),
+            longest_answer: AtomicUsize::new(usize::MAX),
+        }))
+    }
+
+    /// Takes no answer that is longer than that, as if it were full.
+    pub(crate) fn take_answers_up_to(&self, bytes: usize) {
+        self.0.longest_answer.store(bytes, Ordering::SeqCst);
     }
 
     /// Makes the next `times` of `step` fail.
@@ -97,7 +113,7 @@ impl<S: Store> Faulty<S> {
                 tokio::time::sleep(pause).await;
                 take.await
             }
-            Some(Fault::Hang) => std::future::pending().await,
+            Some(Fault::Hang | Fault::Late(_)) => std::future::pending().await,
         }
     }
 }
@@ -105,6 +121,13 @@ impl<S: Store> Faulty<S> {
 #[async_trait]
 impl<S: Store> Store for Faulty<S> {
     async fn claim(&self, id: &RecordId, claim: &Claim) -> Result<Claimed, StoreError> {
+        if let Some((1.., Fault::Late(late))) = self.0.faults.lock().unwrap().get(&Step::Claim) {
+            let (inner, late, id, claim) = (self.0.clone(), *late, id.clone(), claim.clone());
+            tokio::spawn(async move {
+                tokio::time::sleep(late).await;
+                inner.store.claim(&id, &claim).await
+            });
+        }
         self.step(Step::Claim, self.0.store.claim(id, claim)).await
     }
 
@@ -115,6 +138,9 @@ impl<S: Store> Store for Faulty<S> {
         answer: &Answer,
         retention: Retention,
     ) -> Result<Fenced, StoreError> {
+        if answer.as_bytes().len() > self.0.longest_answer.load(Ordering::SeqCst) {
+            return self.step(Step::Complete, async { Err(StoreError::new(StoreErrorKind::Full)) }).await;
+        }
         self.step(Step::Complete, self.0.store.complete(id, owner, answer, retention)).await
     }
 
@@ -127,7 +153,11 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     async fn changed(&self, id: &RecordId, at_most: Duration) {
-        self.0.store.changed(id, at_most).await;
+        let wait = async {
+            self.0.store.changed(id, at_most).await;
+            Ok(())
+        };
+        let _ = self.step(Step::Changed, wait).await;
     }
 
     async fn sweep(&self, limit: u32) -> Result<u64, StoreError> {
