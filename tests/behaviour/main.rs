@@ -5,6 +5,8 @@
 
 #![cfg(all(feature = "axum", feature = "memory", feature = "sqlite", feature = "uuid"))]
 
+// Shared with the tests of the engine, which use more of it.
+#[allow(dead_code)]
 #[path = "../../idem-core/tests/engine/faulty.rs"]
 mod faulty;
 
