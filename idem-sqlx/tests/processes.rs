@@ -3,85 +3,24 @@
 
 mod common;
 
-use std::env;
-use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::Arc;
 
+use common::process::{Process, hear_line, play, runtime, say};
 use common::{DAY, answer, claim, granted, id};
 use idem_core::store::{Claimed, Fenced, Store as _};
 use idem_sqlx::SqliteStore;
 use tempfile::TempDir;
 use tokio::sync::Barrier;
 
-const PLAY: &str = "IDEM_TEST_PLAY";
-const FILE: &str = "IDEM_TEST_FILE";
 const ROUNDS: usize = 200;
 const TASKS: usize = 64;
-
-/// Another process, which says a line for each line that it is told.
-struct Process {
-    child: Child,
-    told: ChildStdin,
-    says: BufReader<ChildStdout>,
-}
-
-impl Process {
-    fn start(play: &str, file: &Path) -> Self {
-        let mut child = Command::new(env::current_exe().unwrap())
-            .args(["--exact", "the_other_process", "--ignored", "--nocapture"])
-            .env(PLAY, play)
-            .env(FILE, file)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let (told, says) = (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()));
-        Self { child, told, says }
-    }
-
-    fn tell(&mut self, line: &str) {
-        writeln!(self.told, "{line}").unwrap();
-    }
-
-    /// The next line of the play; the test harness prints others.
-    fn hear(&mut self) -> String {
-        loop {
-            let mut line = String::new();
-            assert_ne!(self.says.read_line(&mut line).unwrap(), 0, "the other process has ended");
-            if let Some((_, line)) = line.trim_end().split_once('@') {
-                return line.to_owned();
-            }
-        }
-    }
-
-    fn end(mut self) {
-        drop(self.told);
-        assert!(self.child.wait().unwrap().success());
-    }
-}
-
-fn hear_line() -> Option<String> {
-    let mut line = String::new();
-    (std::io::stdin().read_line(&mut line).unwrap() > 0).then(|| line.trim_end().to_owned())
-}
-
-fn say(line: &str) {
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "@{line}").unwrap();
-    out.flush().unwrap();
-}
-
-fn runtime() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
-}
 
 /// Not a test by itself: what the other processes do.
 #[test]
 #[ignore = "started by other tests"]
 fn the_other_process() {
-    let (Ok(play), Ok(file)) = (env::var(PLAY), env::var(FILE)) else { return };
+    let Some((play, file)) = play() else { return };
     match play.as_str() {
         "race" => runtime().block_on(race(&file)),
         "open" => open(&file),

@@ -11,6 +11,8 @@ mod account;
 mod log;
 mod postgres;
 mod process;
+mod proxy;
 mod watchdog;
 
 pub use postgres::{Database, PostgresServer};
+pub use proxy::Proxy;

@@ -25,7 +25,11 @@ pub(super) fn texts(names: &Names) -> Vec<Migration> {
 
 /// The version of the table; 0 if there is none.
 async fn version(line: &mut Line<'_>, names: &Names, texts: &Texts) -> Result<u32, Fault> {
-    let there = names.put_into(r#"SELECT to_regclass('"idem_migrations"') IS NOT NULL"#);
+    // Alone, `to_regclass` would tell what it told before another process made the table: only the use of a table, here
+    // of the catalogue, makes a session hear of such changes.
+    let there = names.put_into(
+        r#"SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = to_regclass('"idem_migrations"'))"#,
+    );
     let done = line.execute(Order::Simple(there)).await?;
     let there: bool = done.rows.first().map_or(Ok(false), |row| row.try_get(0)).map_err(Fault::of)?;
     if !there {

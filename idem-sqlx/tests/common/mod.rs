@@ -1,6 +1,8 @@
 //! What the tests of stores share.
 #![allow(dead_code)]
 
+pub(crate) mod process;
+
 use std::time::Duration;
 
 use idem_core::answer::{Answer, Codec};

@@ -1,0 +1,477 @@
+//! The contract on PostgreSQL, where the shared suite does not look: what is written and asked, and by which clock.
+#![cfg(feature = "postgres")]
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{DAY, HOUR, answer, claim, completed, granted, id, released};
+use idem_core::owner::Owner;
+use idem_core::record::{RecordId, State};
+use idem_core::store::{Claim, Claimed, Fenced, OnCrash, Release, Retention, Settle, Settled, Store as _};
+use idem_sqlx::PostgresStore;
+use idem_testkit::{Database, PostgresServer, Proxy};
+use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
+use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn database() -> Database {
+    PostgresServer::shared().database().await
+}
+
+async fn scalar<T>(connection: &mut PgConnection, sql: &str) -> T
+where
+    T: for<'r> sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres> + Send + Unpin,
+{
+    sqlx::query_scalar(AssertSqlSafe(sql.to_owned())).fetch_one(connection).await.unwrap()
+}
+
+/// Waits until somebody in this database waits for a lock.
+async fn until_blocked(observer: &mut PgConnection) {
+    let blocked = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()";
+    while scalar::<i64>(observer, blocked).await == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Keeps a lock for a while that somebody waits for: that takes time, and nothing tells of it.
+async fn hold(span: Duration) {
+    tokio::time::sleep(span).await;
+}
+
+#[tokio::test]
+async fn a_replay_a_conflict_and_a_mismatch_write_nothing() {
+    // A server of its own, on which nobody else writes, not even itself.
+    let server = PostgresServer::start(&["autovacuum=off", "wal_level=minimal", "max_wal_senders=0"]);
+    let database = server.database().await;
+    for prepared in [true, false] {
+        let builder = PostgresStore::builder().url(database.url()).prepared(prepared);
+        let store = builder.table(if prepared { "keys" } else { "other_keys" }).open().await.unwrap();
+        let (done, busy) = (id("done"), id("busy"));
+        completed(&store, &done, DAY).await;
+        granted(&store, &busy, &claim("payload")).await;
+        let mut observer = PgConnection::connect(database.url()).await.unwrap();
+        // What earlier updates left to be tidied up by the next reader is not the readers' fault.
+        observer.execute("VACUUM").await.unwrap();
+        let mut written = async || {
+            let log: String = scalar(&mut observer, "SELECT pg_current_wal_insert_lsn()::text").await;
+            let transactions: String =
+                scalar(&mut observer, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text").await;
+            (log, transactions)
+        };
+        let before = written().await;
+        for _ in 0..20 {
+            assert!(matches!(
+                store.claim(&done, &claim("payload")).await.unwrap(),
+                Claimed::Completed { .. }
+            ));
+            assert!(matches!(store.claim(&done, &claim("another")).await.unwrap(), Claimed::Mismatch));
+            assert!(matches!(store.claim(&busy, &claim("payload")).await.unwrap(), Claimed::InFlight { .. }));
+            assert!(matches!(store.claim(&busy, &claim("another")).await.unwrap(), Claimed::Mismatch));
+            let lost = store.complete(&busy, Owner::random(), &answer("late"), DAY).await.unwrap();
+            assert_eq!(lost, Fenced::Lost);
+        }
+        assert_eq!(written().await, before);
+        granted(&store, &id("fresh"), &claim("payload")).await;
+        assert_ne!(written().await, before, "the observer sees what is written");
+    }
+}
+
+#[tokio::test]
+async fn a_fresh_call_writes_little_and_changes_no_index_when_it_completes() {
+    let server = PostgresServer::start(&["autovacuum=off", "wal_level=minimal", "max_wal_senders=0"]);
+    let database = server.database().await;
+    let store = PostgresStore::open(database.url()).await.unwrap();
+    let mut observer = PgConnection::connect(database.url()).await.unwrap();
+    let kilobyte = answer(&"x".repeat(1_000));
+    let mut written = Vec::new();
+    for n in 0..200 {
+        let (id, claim) = (id(&n.to_string()), claim("payload"));
+        let before: String = scalar(&mut observer, "SELECT pg_current_wal_insert_lsn()::text").await;
+        granted(&store, &id, &claim).await;
+        assert_eq!(store.complete(&id, claim.owner, &kilobyte, DAY).await.unwrap(), Fenced::Held);
+        let bytes = format!("SELECT (pg_current_wal_insert_lsn() - '{before}'::pg_lsn)::bigint");
+        written.push(scalar::<i64>(&mut observer, &bytes).await);
+    }
+    written.sort_unstable();
+    let median = written[written.len() / 2];
+    println!("a fresh call with an answer of 1 kB writes {median} bytes of log");
+    assert!(median < 2_400, "{median} bytes of log");
+    observer.execute("SELECT pg_stat_force_next_flush()").await.unwrap();
+    // The store's connection tells of its updates when it is idle for a while, or ends.
+    store.close().await;
+    let counted =
+        "SELECT n_tup_upd || ' ' || n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'idem_records'";
+    let started = Instant::now();
+    let (updates, hot) = loop {
+        let both: String = scalar(&mut observer, counted).await;
+        let (all, hot) = both.split_once(' ').unwrap();
+        let (all, hot): (u32, u32) = (all.parse().unwrap(), hot.parse().unwrap());
+        if all == 200 || started.elapsed() > 20 * SECOND {
+            break (all, hot);
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    println!("{hot} of {updates} updates changed no index");
+    assert_eq!(updates, 200);
+    assert!(hot >= 180, "{hot} of {updates} updates changed no index");
+}
+
+#[tokio::test]
+async fn each_step_is_one_statement_and_one_trip() {
+    let database = database().await;
+    let port: i32 =
+        scalar(&mut PgConnection::connect(database.url()).await.unwrap(), "SELECT inet_server_port()").await;
+    let proxy = Proxy::to(u16::try_from(port).unwrap()).await;
+    let url = database.url().replace(&format!(":{port}/"), &format!(":{}/", proxy.port()));
+    assert_ne!(url, database.url(), "the way leads through the proxy");
+    let url = format!("{url}?sslmode=disable");
+    for prepared in [true, false] {
+        let table = if prepared { "keys" } else { "other_keys" };
+        let builder = PostgresStore::builder().url(&url).prepared(prepared).table(table);
+        let store = builder.connections(1).open().await.unwrap();
+        // Once, so that everything is prepared.
+        for end in [Release::Undo(HOUR), Release::KeepBinding(HOUR)] {
+            released(&store, &id("before"), end).await;
+        }
+        let early = claim("payload");
+        assert_eq!(granted(&store, &id("before"), &early).await, 2);
+        assert_eq!(store.renew(&id("before"), early.owner, HOUR).await.unwrap(), Fenced::Held);
+        assert_eq!(
+            store.complete(&id("before"), early.owner, &answer("done"), DAY).await.unwrap(),
+            Fenced::Held
+        );
+        let mut seen = (proxy.trips(), proxy.statements());
+        let mut expect = |what: &str, trips: u64| {
+            let now = (proxy.trips(), proxy.statements());
+            assert_eq!((now.0 - seen.0, now.1 - seen.1), (trips, trips), "{what}, prepared: {prepared}");
+            seen = now;
+        };
+        let holder = claim("payload");
+        granted(&store, &id("k"), &holder).await;
+        expect("a claim", 1);
+        assert!(matches!(store.claim(&id("k"), &claim("payload")).await.unwrap(), Claimed::InFlight { .. }));
+        expect("a conflict", 1);
+        assert!(matches!(store.claim(&id("k"), &claim("another")).await.unwrap(), Claimed::Mismatch));
+        expect("a mismatch", 1);
+        assert_eq!(store.renew(&id("k"), holder.owner, HOUR).await.unwrap(), Fenced::Held);
+        expect("a renewal", 1);
+        assert_eq!(store.complete(&id("k"), holder.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
+        expect("a completion", 1);
+        assert!(matches!(store.claim(&id("k"), &claim("payload")).await.unwrap(), Claimed::Completed { .. }));
+        expect("a replay", 1);
+        released(&store, &id("failed"), Release::KeepBinding(HOUR)).await;
+        expect("a claim and a release", 2);
+        granted(&store, &id("failed"), &claim("payload")).await;
+        expect("a take-over", 2);
+    }
+    assert_eq!(proxy.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_lease_starts_when_the_wait_was_over_not_when_it_began() {
+    let database = database().await;
+    let store = PostgresStore::open(database.url()).await.unwrap();
+    let mut observer = PgConnection::connect(database.url()).await.unwrap();
+    let mut other = PgConnection::connect(database.url()).await.unwrap();
+    let long = Duration::from_millis(1_500);
+    let brief = move || Claim { lease: 2 * SECOND, ..claim("payload") };
+    let fresh = async |what: &str, id: &RecordId| {
+        let left = store.look_up(id).await.unwrap().unwrap().lease_left.expect(what);
+        assert!(left > SECOND, "{what}: {left:?}");
+    };
+
+    // A claim that waits for an insertion, which then does not happen.
+    other.execute("BEGIN").await.unwrap();
+    let insertion =
+        "INSERT INTO idem_records VALUES ($1, 'o', 'k', 'in_flight', '', '', 1, 'retry', 0, 0, 0, 0, NULL)";
+    sqlx::query(insertion).bind(&id("new").digest()[..]).execute(&mut other).await.unwrap();
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { granted(&store, &id("new"), &brief()).await }
+    });
+    until_blocked(&mut observer).await;
+    hold(long).await;
+    other.execute("ROLLBACK").await.unwrap();
+    assert_eq!(waiting.await.unwrap(), 1);
+    fresh("a claim", &id("new")).await;
+
+    // A take-over, the re-use of a record that is gone, and a renewal, which wait for a row.
+    released(&store, &id("failed"), Release::KeepBinding(HOUR)).await;
+    completed(&store, &id("gone"), Retention { ttl: Duration::ZERO, tombstone_ttl: None }).await;
+    let held = brief();
+    granted(&store, &id("held"), &held).await;
+    assert_eq!(store.renew(&id("held"), held.owner, HOUR).await.unwrap(), Fenced::Held);
+    other.execute("BEGIN; SELECT FROM idem_records FOR UPDATE").await.unwrap();
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move {
+            let (failed, gone, held_id) = (id("failed"), id("gone"), id("held"));
+            let (a, b) = (brief(), brief());
+            let (taken, reclaimed, renewed) = tokio::join!(
+                granted(&store, &failed, &a),
+                granted(&store, &gone, &b),
+                store.renew(&held_id, held.owner, 2 * SECOND)
+            );
+            (taken, reclaimed, renewed.unwrap())
+        }
+    });
+    until_blocked(&mut observer).await;
+    hold(long).await;
+    other.execute("COMMIT").await.unwrap();
+    assert_eq!(waiting.await.unwrap(), (2, 1, Fenced::Held));
+    for what in ["failed", "gone", "held"] {
+        fresh(what, &id(what)).await;
+    }
+}
+
+#[tokio::test]
+async fn the_time_zone_of_a_session_changes_nothing() {
+    let database = database().await;
+    let in_zone = async |zone: &'static str| {
+        let pool = PgPoolOptions::new()
+            .max_connections(2)
+            .after_connect(move |connection, _| {
+                Box::pin(async move {
+                    let set = AssertSqlSafe(format!("SET TIME ZONE '{zone}'"));
+                    connection.execute(sqlx::raw_sql(set)).await.map(drop)
+                })
+            })
+            .connect(database.url())
+            .await
+            .unwrap();
+        PostgresStore::from_pool(&pool).await.unwrap()
+    };
+    // In POSIX the sign is the other way round.
+    let (east, west) = (in_zone("<+14>-14").await, in_zone("<-12>+12").await);
+    for (n, (one, other)) in [(&east, &west), (&west, &east)].into_iter().enumerate() {
+        let (busy, done, lapsed) =
+            (id(&format!("busy {n}")), id(&format!("done {n}")), id(&format!("lapsed {n}")));
+        granted(one, &busy, &claim("payload")).await;
+        let found = other.claim(&busy, &claim("payload")).await.unwrap();
+        let Claimed::InFlight { lease_left } = found else { panic!("{found:?}") };
+        assert!(lease_left <= common::LEASE && lease_left > common::LEASE / 2, "{lease_left:?}");
+        completed(one, &done, DAY).await;
+        assert!(matches!(other.claim(&done, &claim("payload")).await.unwrap(), Claimed::Completed { .. }));
+        granted(one, &lapsed, &Claim { lease: Duration::ZERO, ..claim("payload") }).await;
+        assert_eq!(granted(other, &lapsed, &claim("payload")).await, 2);
+        assert_eq!(other.sweep(100).await.unwrap(), 0);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_waiters_hold_no_connection_and_wake_at_once() {
+    let database = database().await;
+    let pool = PgPoolOptions::new().max_connections(1).connect(database.url()).await.unwrap();
+    for store in [
+        PostgresStore::builder().url(database.url()).connections(1).open().await.unwrap(),
+        PostgresStore::builder().pool(&pool).table("other_keys").open().await.unwrap(),
+    ] {
+        let holder = claim("payload");
+        granted(&store, &id("k"), &holder).await;
+        let waiters: Vec<_> = (0..100)
+            .map(|_| {
+                let store = store.clone();
+                tokio::spawn(async move {
+                    store.changed(&id("k"), HOUR).await;
+                    store.claim(&id("k"), &claim("payload")).await.unwrap()
+                })
+            })
+            .collect();
+        // Other keys go on meanwhile.
+        for n in 0..20 {
+            completed(&store, &id(&n.to_string()), DAY).await;
+        }
+        assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
+        assert_eq!(store.complete(&id("k"), holder.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
+        for waiter in waiters {
+            assert!(matches!(waiter.await.unwrap(), Claimed::Completed { .. }));
+        }
+    }
+}
+
+#[tokio::test]
+async fn waiters_learn_what_another_store_did() {
+    let database = database().await;
+    let (here, elsewhere) = (
+        PostgresStore::open(database.url()).await.unwrap(),
+        PostgresStore::open(database.url()).await.unwrap(),
+    );
+    let holder = claim("payload");
+    granted(&elsewhere, &id("k"), &holder).await;
+    let (id, done) = (id("k"), answer("done"));
+    let waiting = here.changed(&id, HOUR);
+    let answering = elsewhere.complete(&id, holder.owner, &done, DAY);
+    let (answered, ()) = tokio::join!(answering, waiting);
+    assert_eq!(answered.unwrap(), Fenced::Held);
+    // Nothing to wait for: at once.
+    here.changed(&id, HOUR).await;
+}
+
+#[tokio::test]
+async fn huge_spans_are_cut_and_zero_spans_are_over() {
+    let database = database().await;
+    let store = PostgresStore::open(database.url()).await.unwrap();
+    let huge = Claim { lease: Duration::MAX, binding: Duration::MAX, ..claim("payload") };
+    granted(&store, &id("huge"), &huge).await;
+    for _ in 0..2 {
+        assert_eq!(store.renew(&id("huge"), huge.owner, Duration::MAX).await.unwrap(), Fenced::Held);
+    }
+    let record = store.look_up(&id("huge")).await.unwrap().unwrap();
+    assert!(record.lease_left.unwrap() > HOUR * 24 * 365 * 1000);
+    let for_ever = Retention { ttl: Duration::MAX, tombstone_ttl: Some(Duration::MAX) };
+    assert_eq!(
+        store.complete(&id("huge"), huge.owner, &answer("done"), for_ever).await.unwrap(),
+        Fenced::Held
+    );
+    assert_eq!(store.look_up(&id("huge")).await.unwrap().unwrap().state, State::Completed);
+    let zero = Claim { lease: Duration::ZERO, ..claim("payload") };
+    granted(&store, &id("zero"), &zero).await;
+    assert_eq!(granted(&store, &id("zero"), &claim("payload")).await, 2);
+}
+
+#[tokio::test]
+async fn a_record_is_never_refused_between_its_expiry_and_its_end() {
+    let database = database().await;
+    let store = PostgresStore::open(database.url()).await.unwrap();
+    for n in 0..100 {
+        completed(&store, &id(&n.to_string()), DAY).await;
+    }
+    let mut observer = PgConnection::connect(database.url()).await.unwrap();
+    let between = "SELECT count(*) FROM idem_records WHERE gone_at > expires_at";
+    assert_eq!(scalar::<i64>(&mut observer, between).await, 0);
+    completed(&store, &id("refused"), Retention { tombstone_ttl: Some(HOUR), ..DAY }).await;
+    assert_eq!(scalar::<i64>(&mut observer, between).await, 1);
+}
+
+#[tokio::test]
+async fn a_settled_record_does_not_belong_to_its_former_holder() {
+    let database = database().await;
+    let store = PostgresStore::open(database.url()).await.unwrap();
+    let holder = Claim { lease: Duration::ZERO, on_crash: OnCrash::Reject, ..claim("payload") };
+    granted(&store, &id("k"), &holder).await;
+    let settle = Settle::Complete { answer: answer("settled"), retention: DAY };
+    assert_eq!(store.settle(&id("k"), &settle).await.unwrap(), Settled::Done);
+    assert_eq!(store.complete(&id("k"), holder.owner, &answer("late"), DAY).await.unwrap(), Fenced::Lost);
+    assert_eq!(store.settle(&id("k"), &settle).await.unwrap(), Settled::Refused);
+    assert_eq!(store.settle(&id("k"), &Settle::Forget).await.unwrap(), Settled::Done);
+    assert_eq!(store.settle(&id("k"), &settle).await.unwrap(), Settled::Absent);
+}
+
+#[tokio::test]
+async fn nothing_outlasts_a_statement_where_nothing_is_prepared() {
+    let database = database().await;
+    let store =
+        PostgresStore::builder().url(database.url()).connections(1).prepared(false).open().await.unwrap();
+    // Texts that would be SQL, if anything could be.
+    let evil = RecordId::new(
+        &idem_core::key::Scope::SHARED,
+        &"it's; DROP TABLE idem_records; -- \\' $1".to_owned().into(),
+        &idem_core::key::Key::new("'); DROP TABLE idem_records; --").unwrap(),
+    );
+    let holder = claim("payload");
+    granted(&store, &evil, &holder).await;
+    assert_eq!(store.complete(&evil, holder.owner, &answer("'\\"), DAY).await.unwrap(), Fenced::Held);
+    let record = store.look_up(&evil).await.unwrap().unwrap();
+    assert_eq!(
+        (record.operation.as_str(), record.answer),
+        ("it's; DROP TABLE idem_records; -- \\' $1", Some(answer("'\\")))
+    );
+}
+
+#[tokio::test]
+async fn a_statement_that_the_server_has_forgotten_is_prepared_again() {
+    let database = database().await;
+    let pool = PgPoolOptions::new()
+        .max_connections(1)
+        .before_acquire(|connection, _| {
+            // As a proxy does that gives each transaction another connection.
+            Box::pin(async move { connection.execute(sqlx::raw_sql("DEALLOCATE ALL")).await.map(|_| true) })
+        })
+        .connect(database.url())
+        .await
+        .unwrap();
+    let store = PostgresStore::from_pool(&pool).await.unwrap();
+    for n in 0..5 {
+        completed(&store, &id(&n.to_string()), DAY).await;
+    }
+}
+
+#[tokio::test]
+async fn names_that_could_be_sql_are_refused() {
+    let database = database().await;
+    for name in
+        ["", "a b", "a\"; DROP TABLE users; --", "a'", "Keys", "pg_class", "idem_migrations", "a.b", "$1"]
+    {
+        for builder in [PostgresStore::builder().table(name), PostgresStore::builder().schema(name)] {
+            let refused = builder.url(database.url()).open().await.unwrap_err();
+            assert_eq!(refused.kind(), idem_core::store::StoreErrorKind::Misconfigured, "{name:?}");
+        }
+    }
+    let mut owner = PgConnection::connect(database.url()).await.unwrap();
+    owner.execute("CREATE SCHEMA acme").await.unwrap();
+    let store =
+        PostgresStore::builder().url(database.url()).schema("acme").table("select").open().await.unwrap();
+    completed(&store, &id("k"), DAY).await;
+    assert_eq!(scalar::<i64>(&mut owner, r#"SELECT count(*) FROM acme."select""#).await, 1);
+    assert_eq!(store.sweep(10).await.unwrap(), 0);
+    let missing = PostgresStore::builder().url(database.url()).schema("nowhere").open().await.unwrap_err();
+    assert_eq!(missing.kind(), idem_core::store::StoreErrorKind::Misconfigured);
+}
+
+#[tokio::test]
+async fn a_role_that_serves_needs_no_more_than_is_documented() {
+    let database = database().await;
+    let mut owner = PgConnection::connect(database.url()).await.unwrap();
+    let texts = PostgresStore::migrations(None, &idem_sqlx::TableName::default());
+    assert_eq!(texts[0].sql, include_str!("../migrations/postgres/0001_records.sql"));
+    for text in texts {
+        owner.execute(sqlx::raw_sql(AssertSqlSafe(text.sql))).await.unwrap();
+    }
+    let role = format!("{}_serves", database.name());
+    let grants = format!(
+        "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA public TO {role}; GRANT SELECT ON idem_migrations TO {role};
+        GRANT SELECT, INSERT, UPDATE, DELETE ON idem_records TO {role}"
+    );
+    owner.execute(sqlx::raw_sql(AssertSqlSafe(grants))).await.unwrap();
+    let url = database.url().to_owned();
+    let pool = PgPoolOptions::new()
+        .after_connect({
+            let set = format!("SET ROLE {role}");
+            move |connection, _| {
+                let set = AssertSqlSafe(set.clone());
+                Box::pin(async move { connection.execute(sqlx::raw_sql(set)).await.map(drop) })
+            }
+        })
+        .connect(&url)
+        .await
+        .unwrap();
+    let store = PostgresStore::from_pool(&pool).await.unwrap();
+    completed(&store, &id("k"), Retention { ttl: Duration::ZERO, tombstone_ttl: None }).await;
+    released(&store, &id("other"), Release::Unknown).await;
+    assert_eq!(store.settle(&id("other"), &Settle::Forget).await.unwrap(), Settled::Done);
+    assert_eq!(store.sweep(10).await.unwrap(), 1);
+    let cannot_migrate = PostgresStore::builder().pool(&pool).table("others").open().await.unwrap_err();
+    assert_eq!(cannot_migrate.kind(), idem_core::store::StoreErrorKind::Misconfigured);
+    pool.close().await;
+    let done = format!("REASSIGN OWNED BY {role} TO CURRENT_USER; DROP OWNED BY {role}; DROP ROLE {role}");
+    owner.execute(sqlx::raw_sql(AssertSqlSafe(done))).await.unwrap();
+}
+
+#[tokio::test]
+async fn debug_shows_no_password_key_or_answer() {
+    let database = database().await;
+    let url = database.url().replace("idem@", "idem:secret-password@");
+    let builder = PostgresStore::builder().url(&url);
+    let shown = format!("{builder:?}");
+    let store = builder.open().await.unwrap();
+    completed(&store, &id("secret-key-of-somebody"), DAY).await;
+    let shown =
+        format!("{shown} {store:?} {:?}", store.look_up(&id("secret-key-of-somebody")).await.unwrap());
+    for secret in ["secret-password", "secret-key-of-somebody", "done"] {
+        assert!(!shown.contains(secret), "{shown}");
+    }
+    let pool = PgPool::connect(&url).await.unwrap();
+    assert!(!format!("{:?}", PostgresStore::from_pool(&pool).await.unwrap()).contains("secret"));
+}

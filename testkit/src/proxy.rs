@@ -1,0 +1,134 @@
+//! Proxies: they stand between a client and a server, count what the client says, and lose what the server answers.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// What a PostgreSQL client asks first, before it says who it is: whether it may use TLS.
+const ASKS_FOR_TLS: u32 = 80_877_103;
+
+/// A way to a PostgreSQL server on this machine, for as long as it is not dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    seen: Arc<Seen>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Debug, Default)]
+struct Seen {
+    trips: AtomicU64,
+    statements: AtomicU64,
+    connections: AtomicU64,
+    loses: AtomicBool,
+}
+
+impl Proxy {
+    /// Opens a way to a port.
+    ///
+    /// # Panics
+    ///
+    /// When there is no free port.
+    pub async fn to(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let own = listener.local_addr().expect("an address").port();
+        let seen = Arc::new(Seen::default());
+        let task = tokio::spawn({
+            let seen = Arc::clone(&seen);
+            async move {
+                while let Ok((client, _)) = listener.accept().await {
+                    tokio::spawn(connect(client, port, Arc::clone(&seen)));
+                }
+            }
+        });
+        Self { port: own, seen, task }
+    }
+
+    /// The port to connect to.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// How often a client has waited for an answer, connecting apart.
+    pub fn trips(&self) -> u64 {
+        self.seen.trips.load(Ordering::SeqCst)
+    }
+
+    /// How many statements were executed.
+    pub fn statements(&self) -> u64 {
+        self.seen.statements.load(Ordering::SeqCst)
+    }
+
+    /// How many connections were opened.
+    pub fn connections(&self) -> u64 {
+        self.seen.connections.load(Ordering::SeqCst)
+    }
+
+    /// Loses the server's next answer, and the connection with it. What was asked has been done by then.
+    pub fn lose_next_answer(&self) {
+        self.seen.loses.store(true, Ordering::SeqCst);
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// Carries bytes both ways until one side ends.
+async fn connect(client: TcpStream, port: u16, seen: Arc<Seen>) {
+    let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { return };
+    seen.connections.fetch_add(1, Ordering::SeqCst);
+    // Without this each side waits for the other's acknowledgement.
+    let _ = (client.set_nodelay(true), server.set_nodelay(true));
+    let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    tokio::select! {
+        _ = questions(from_client, to_server, &seen) => {}
+        _ = answers(from_server, to_client, &seen) => {}
+    }
+}
+
+/// Passes on a client's messages one by one.
+async fn questions(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, seen: &Seen) -> io::Result<()> {
+    loop {
+        let length = from.read_u32().await?;
+        let mut rest = vec![0; length.saturating_sub(4) as usize];
+        from.read_exact(&mut rest).await?;
+        to.write_all(&[&length.to_be_bytes()[..], &rest].concat()).await?;
+        if !rest.starts_with(&ASKS_FOR_TLS.to_be_bytes()) {
+            break;
+        }
+    }
+    loop {
+        let kind = from.read_u8().await?;
+        let length = from.read_u32().await?;
+        let mut message = vec![kind];
+        message.extend(length.to_be_bytes());
+        message.resize(1 + length as usize, 0);
+        from.read_exact(&mut message[5..]).await?;
+        if matches!(kind, b'S' | b'Q') {
+            seen.trips.fetch_add(1, Ordering::SeqCst);
+        }
+        if matches!(kind, b'E' | b'Q') {
+            seen.statements.fetch_add(1, Ordering::SeqCst);
+        }
+        to.write_all(&message).await?;
+    }
+}
+
+async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, seen: &Seen) -> io::Result<()> {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let read = from.read(&mut buffer).await?;
+        if read == 0 || seen.loses.swap(false, Ordering::SeqCst) {
+            return Ok(());
+        }
+        to.write_all(&buffer[..read]).await?;
+    }
+}
