@@ -1,6 +1,7 @@
 //! PostgreSQL servers.
 
 use std::fs;
+use std::future::Future;
 use std::net::TcpListener;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use std::process::{Child, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use futures_util::TryStreamExt as _;
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
 
@@ -231,21 +233,41 @@ impl Database {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// All that a table holds, byte for byte, one value after the other.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be read.
+    pub fn contents(&self, table: &str) -> Vec<u8> {
+        let (url, copy) = (self.url.clone(), format!("COPY {table} TO STDOUT (FORMAT binary)"));
+        apart(async move {
+            let mut connection = PgConnection::connect(&url).await.ok()?;
+            let parts = connection.copy_out_raw(&copy).await.ok()?;
+            let parts: Vec<_> = parts.try_collect().await.ok()?;
+            Some(parts.concat())
+        })
+        .expect("a table that can be read")
+    }
+}
+
+/// Does something on a runtime of its own, since the test's cannot be waited for everywhere.
+fn apart<T: Send + 'static>(work: impl Future<Output = Option<T>> + Send + 'static) -> Option<T> {
+    let thread = std::thread::spawn(move || {
+        tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?.block_on(work)
+    });
+    thread.join().ok()?
 }
 
 impl Drop for Database {
     fn drop(&mut self) {
         let Some(admin) = self.admin.take() else { return };
         let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
-        // The test's runtime cannot be waited for here.
-        let dropped = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-            runtime.block_on(async {
-                let mut connection = PgConnection::connect(&admin).await.ok()?;
-                connection.execute(sqlx::raw_sql(AssertSqlSafe(drop))).await.ok()
-            })
+        // Left behind it harms nobody.
+        let _ = apart(async move {
+            let mut connection = PgConnection::connect(&admin).await.ok()?;
+            connection.execute(sqlx::raw_sql(AssertSqlSafe(drop))).await.ok()
         });
-        let _ = dropped.join();
     }
 }
 

@@ -3,7 +3,13 @@
 //! A case is one function whose name is the promise; its doc comment has the row of the behaviour that it shows. The
 //! list at the end of this file has every row, and makes one test of every case and store.
 
-#![cfg(all(feature = "axum", feature = "memory", feature = "sqlite", feature = "uuid"))]
+#![cfg(all(
+    feature = "axum",
+    feature = "memory",
+    feature = "sqlite",
+    feature = "postgres",
+    feature = "uuid"
+))]
 
 // Shared with the tests of the engine, which use more of it.
 #[allow(dead_code)]
@@ -44,6 +50,7 @@ macro_rules! on_every_store {
     ($($cases:tt)+) => {
         store!(memory: Memory; $($cases)+);
         store!(sqlite: Sqlite; $($cases)+);
+        store!(postgres: Postgres; $($cases)+);
     };
 }
 
@@ -250,8 +257,8 @@ store! { memory_only: Memory;
 // | 3.5 | two versions of the fingerprint | there is one; that another is an error: `idem-core/src/conformance` |
 // | 4.2 | the hook `on_replay` | not built yet |
 // | 4.3 | `mismatch_status`; 409 beside an uncommitted transaction | not built yet; comes with transaction mode |
-// | 4.4 | waiting for another process | comes with the stores that announce it; SQLite polls: `idem-core/src/conformance/cases/changed.rs` |
-// | 4.9 | racing processes | `idem-sqlx/tests/processes.rs`, `examples/payments/tests/payments/race.rs` |
+// | 4.4 | waiting for another process | comes with the stores that announce it; the SQL stores poll: `idem-core/src/conformance/cases/changed.rs` |
+// | 4.9 | racing processes | `idem-sqlx/tests/processes.rs` and `postgres_processes.rs`, `examples/payments/tests/payments/race.rs` |
 // | errors | `docs_url` | not built yet; the rendering: `idem-core/src/http/problem.rs` |
 // | 5.7 | what a layer leaves | comes with the layer |
 // | 5.8 | streams that outgrow the limit while they are written; upgrades; bodies that break off | `tests/axum_adapter/response.rs` |

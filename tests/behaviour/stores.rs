@@ -2,22 +2,32 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use idem::{MemoryStore, SqliteStore, Store};
+use idem::{MemoryStore, PostgresStore, SqliteStore, Store};
+use idem_testkit::{Database, PostgresServer};
 use tempfile::TempDir;
+use tokio::sync::OnceCell;
 
 /// A kind of store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Memory,
     Sqlite,
+    Postgres,
 }
 
 /// A store of its own for one test, and what has to live as long as it.
 #[derive(Clone)]
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
-    home: Option<Arc<TempDir>>,
+    home: Option<Arc<Home>>,
+}
+
+/// Where a store keeps its records.
+enum Home {
+    Folder(TempDir),
+    Table(&'static Database, String),
 }
 
 impl Kind {
@@ -27,7 +37,16 @@ impl Kind {
             Self::Sqlite => {
                 let home = tempfile::tempdir().unwrap();
                 let store = SqliteStore::open(home.path().join("idem.db")).await.unwrap();
-                Opened { store: Arc::new(store), home: Some(Arc::new(home)) }
+                Opened { store: Arc::new(store), home: Some(Arc::new(Home::Folder(home))) }
+            }
+            Self::Postgres => {
+                // A table is made faster than a database.
+                static DATABASE: OnceCell<Database> = OnceCell::const_new();
+                static COUNT: AtomicU32 = AtomicU32::new(0);
+                let database = DATABASE.get_or_init(|| PostgresServer::shared().database()).await;
+                let table = format!("records_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+                let store = PostgresStore::builder().url(database.url()).table(&table).open().await.unwrap();
+                Opened { store: Arc::new(store), home: Some(Arc::new(Home::Table(database, table))) }
             }
         }
     }
@@ -40,7 +59,13 @@ impl Opened {
 
     /// Everything that the store has written to disk.
     pub(crate) fn on_disk(&self) -> Vec<u8> {
-        let files = self.home.iter().flat_map(|home| std::fs::read_dir(home.path()).unwrap());
-        files.flat_map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
+        match self.home.as_deref() {
+            None => Vec::new(),
+            Some(Home::Folder(folder)) => {
+                let files = std::fs::read_dir(folder.path()).unwrap();
+                files.flat_map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
+            }
+            Some(Home::Table(database, table)) => database.contents(table),
+        }
     }
 }
