@@ -57,7 +57,7 @@
 //! | `postgres` | `PostgresStore`, through sqlx |
 //! | `tls-rustls` | TLS to database servers |
 //! | `axum` | `idem::axum`, for axum 0.8 |
-//! | `metrics` | the counter `idem_calls_total` of the `metrics` crate |
+//! | `metrics` | the counters `idem_calls_total` and `idem_troubles_total` of the `metrics` crate |
 //! | `uuid` | `Uuid` as a key or a scope |
 //!
 //! The oldest supported Rust is 1.95.

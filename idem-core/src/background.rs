@@ -11,6 +11,7 @@ use crate::flight::Flight;
 use crate::lease::Ticket;
 use crate::store::{Fenced, Release, StoreError};
 use crate::sync::{Instant, Spawner, sleep};
+use crate::telemetry::Trouble;
 use crate::tracker::Active;
 
 /// Growing, jittered pauses; short enough that the store's return is noticed within a second.
@@ -57,13 +58,13 @@ pub(crate) fn complete(
             match complete_somehow(&flight, &answer).await {
                 Ok(Fenced::Held) => return,
                 Ok(Fenced::Lost) => {
-                    tracing::warn!(record = %flight.id(), "the answer came too late: the record was taken over");
+                    Trouble::AnswerFenced.tell(flight.id(), None);
                     return;
                 }
                 Err(again) => error = again,
             }
         }
-        tracing::error!(record = %flight.id(), %error, "the answer was never stored; a retry may run again");
+        Trouble::AnswerNeverStored.tell(flight.id(), Some(&error));
     });
 }
 

@@ -21,6 +21,7 @@ use crate::record::{Record, RecordId, State};
 use crate::run::{RUN, Run};
 use crate::store::{Claim, Claimed, Fenced, Release, StoreError, StoreErrorKind};
 use crate::sync::{AtomicBool, Instant, Ordering, sleep};
+use crate::telemetry::Trouble;
 use crate::tracker::Active;
 use crate::within::within;
 
@@ -291,7 +292,7 @@ impl Flight {
         match self.try_complete(&answer).await {
             Ok(fenced) => fenced,
             Err(error) => {
-                tracing::warn!(record = %self.id, %error, "the answer could not be stored yet; trying on");
+                Trouble::AnswerDelayed.tell(&self.id, Some(&error));
                 // Nobody may take over what is done, so the lease must not run out meanwhile.
                 let ticket = ticket.unwrap_or_else(|| self.engine.0.leases.hold(self.held(since)));
                 background::complete(self.clone(), answer, error, active, ticket);
@@ -311,7 +312,7 @@ impl Flight {
         match self.try_release(how).await {
             Ok(fenced) => fenced,
             Err(error) => {
-                tracing::warn!(record = %self.id, %error, "the claim could not be released yet; trying on");
+                Trouble::ReleaseDelayed.tell(&self.id, Some(&error));
                 background::release(self.clone(), how, active);
                 Fenced::Held
             }

@@ -16,6 +16,7 @@ use crate::owner::Owner;
 use crate::record::RecordId;
 use crate::store::{Fenced, Store, StoreError};
 use crate::sync::{AtomicBool, AtomicU8, Instant, Mutex, Ordering, Spawner, sleep};
+use crate::telemetry::Trouble;
 use crate::within::within;
 
 /// The leases of one engine that may have to be renewed.
@@ -188,7 +189,7 @@ impl Leases {
                 None
             };
             if let Some(verdict) = verdict {
-                raised.push((entry.signal.clone(), verdict));
+                raised.push((entry.signal.clone(), verdict, entry.held.id.clone()));
                 return false;
             }
             if now >= entry.due && !entry.renewing {
@@ -205,7 +206,10 @@ impl Leases {
         self.renewer.store(next.is_some(), Ordering::Release);
         slots.wakes_at = next;
         drop(slots);
-        for (signal, verdict) in raised {
+        for (signal, verdict, id) in raised {
+            if verdict == LOST {
+                Trouble::LeaseLost.tell(&id, None);
+            }
             signal.raise(verdict);
         }
         next.map(|next| (renewals, next))
@@ -233,14 +237,14 @@ impl Leases {
                 let entry = slots.entries.remove(&key);
                 drop(slots);
                 if let Some(entry) = entry {
-                    tracing::warn!(record = %entry.held.id, "the lease was lost; the run is aborted");
+                    Trouble::LeaseLost.tell(&entry.held.id, None);
                     entry.signal.raise(LOST);
                 }
             }
             Err(error) => {
                 let pause = (entry.held.lease / 12).min(Duration::from_millis(500));
                 entry.due = Instant::now() + pause.max(Duration::from_millis(1));
-                tracing::warn!(record = %entry.held.id, %error, "the lease could not be renewed; trying on");
+                Trouble::RenewalFailed.tell(&entry.held.id, Some(error));
             }
         }
     }

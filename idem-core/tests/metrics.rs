@@ -1,0 +1,85 @@
+//! The counters: their names, their labels, and that no key is among them.
+#![cfg(all(feature = "metrics", feature = "memory"))]
+
+#[path = "engine/faulty.rs"]
+#[allow(dead_code, reason = "shared with the tests of the engine, which use all of it")]
+mod faulty;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use faulty::{Fault, Faulty, Step};
+use idem_core::engine::Idempotency;
+use idem_core::memory::MemoryStore;
+use idem_core::store::StoreErrorKind;
+use metrics::{
+    Counter, CounterFn, Gauge, Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit,
+    with_local_recorder,
+};
+
+/// Keeps what is counted, by name and labels.
+#[derive(Clone, Default)]
+struct Counts(Arc<Mutex<BTreeMap<String, u64>>>);
+
+struct Count(Counts, String);
+
+impl CounterFn for Count {
+    fn increment(&self, value: u64) {
+        *self.0.0.lock().unwrap().entry(self.1.clone()).or_default() += value;
+    }
+
+    fn absolute(&self, value: u64) {
+        self.0.0.lock().unwrap().insert(self.1.clone(), value);
+    }
+}
+
+impl Recorder for Counts {
+    fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+    fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+    fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+        let labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+        Counter::from_arc(Arc::new(Count(self.clone(), format!("{} {}", key.name(), labels.join(" ")))))
+    }
+
+    fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+        Gauge::noop()
+    }
+
+    fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+        Histogram::noop()
+    }
+}
+
+#[test]
+fn calls_are_counted_by_outcome_and_troubles_by_what_they_are_never_by_key() {
+    let counts = Counts::default();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    with_local_recorder(&counts, || {
+        runtime.block_on(async {
+            let store = Faulty::new(MemoryStore::new());
+            let idem = Idempotency::new(store.clone());
+            let pay = async |payload: &str| {
+                let call = idem.call("pay").key("a-very-secret-key").fingerprint(payload);
+                let _ = call.run(|_| async { Ok::<_, String>(1) }).await;
+            };
+            store.fail(Step::Complete, 1, Fault::Lost(StoreErrorKind::Unavailable));
+            pay("a").await;
+            assert_eq!(idem.drain(Duration::from_secs(5)).await, 0);
+            pay("a").await;
+            pay("a").await;
+            pay("b").await;
+        });
+    });
+    let expected = [
+        ("idem_calls_total operation=pay outcome=fresh", 1),
+        ("idem_calls_total operation=pay outcome=idempotency_conflict", 1),
+        ("idem_calls_total operation=pay outcome=replayed", 2),
+        ("idem_troubles_total operation=pay trouble=answer_delayed", 1),
+    ];
+    let counted = counts.0.lock().unwrap().clone();
+    assert_eq!(counted, expected.map(|(name, count)| (name.to_owned(), count)).into());
+}
