@@ -135,6 +135,7 @@ mod tests {
         assert_eq!(Key::new("0123456789abcdef0123").unwrap().hint().as_str(), "01234567");
         assert_eq!(Key::new("secret").unwrap().hint().as_str(), "sec");
         assert_eq!(Key::new("x").unwrap().hint().as_str(), "");
+        assert_eq!(Key::new("a\n\u{202e}\u{2028}\u{2066}bcdefghijkl").unwrap().hint().as_str(), "a????bcd");
         assert_eq!(Key::new("ééééééééééééééééé").unwrap().hint().as_str(), "éééééééé");
         assert_eq!(format!("{:?}", Key::new("a-very-secret-key").unwrap()), "Key(a-very-s…)");
         assert_eq!(format!("{:?}", Scope::new("tenant").unwrap()), "Scope(…)");

@@ -5,7 +5,7 @@ use std::fmt;
 /// The first characters of a key, kept beside the record for people who look for it.
 ///
 /// At most 8 characters and never more than half of the key, so that a short key is not given away; control
-/// characters are shown as `?`.
+/// characters, line separators and those that turn the direction of text around are shown as `?`.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct KeyHint {
     len: u8,
@@ -20,7 +20,7 @@ impl KeyHint {
         let shown = (text.chars().count() / 2).min(Self::MAX_CHARS);
         let mut hint = Self::default();
         for c in text.chars().take(shown) {
-            hint.push(if c.is_control() { '?' } else { c });
+            hint.push(if c.is_control() || reorders_text(c) { '?' } else { c });
         }
         hint
     }
@@ -44,6 +44,12 @@ impl KeyHint {
     pub fn as_str(&self) -> &str {
         std::str::from_utf8(&self.bytes[..usize::from(self.len)]).unwrap_or_default()
     }
+}
+
+/// Line separators and the marks that turn the direction of text around: a stranger's key must not rewrite the log line
+/// that shows its hint.
+fn reorders_text(c: char) -> bool {
+    matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 impl fmt::Display for KeyHint {
