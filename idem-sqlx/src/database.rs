@@ -2,12 +2,14 @@
 
 use std::fmt::Debug;
 use std::future::Future;
+use std::sync::Arc;
 
 use idem_core::record::RecordId;
 use idem_core::store::StoreError;
 
 use crate::row::Row;
 use crate::step::Step;
+use crate::waiters::Waiters;
 
 /// Takes steps on one database. What they mean is the generic store's business; how they get there (which connection,
 /// alone or together with others, when to try again) is the database's.
@@ -29,6 +31,12 @@ pub trait Database: Debug + Send + Sync + 'static {
         id: &RecordId,
         with_answer: bool,
     ) -> impl Future<Output = Result<Option<Row>, StoreError>> + Send;
+
+    /// Sees to it that those who wait for the end of this flight are woken whoever ends it; `false` if it cannot.
+    fn expect(&self, id: &RecordId, waiters: &Arc<Waiters>) -> impl Future<Output = bool> + Send {
+        let _ = (id, waiters);
+        async { false }
+    }
 
     /// Looks at some of the records, deletes at most `limit` that are gone, and tells how many it deleted.
     fn sweep(&self, round: &mut Round, limit: u32) -> impl Future<Output = Result<u64, StoreError>> + Send;

@@ -43,6 +43,10 @@ pub(crate) struct Statements {
     ///
     /// `id, owner, lease`
     pub(crate) renew: &'static str,
+    /// Notes that somebody waits for the end of the flight, so that who ends it tells; empty where nobody can be told.
+    ///
+    /// `id`
+    pub(crate) expect: &'static str,
     /// Stores an operator's answer, if the record is unknown, failed or lapsed. The owner is replaced, so that a holder
     /// that comes late is told that it lost.
     ///

@@ -1,11 +1,13 @@
 //! The PostgreSQL store.
 
 mod builder;
+mod ear;
 mod fault;
 mod lines;
 mod migrate;
 mod text;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
@@ -15,6 +17,7 @@ use sqlx::postgres::{PgPool, PgRow};
 use tokio::time::sleep;
 
 pub use self::builder::PostgresBuilder;
+use self::ear::Ear;
 use self::fault::Fault;
 use self::lines::{Done, Lines, Order};
 use self::text::{Names, Text, Texts, bind};
@@ -26,7 +29,7 @@ use crate::row::Row;
 use crate::step::{Step, Value, Verb, id as record_id};
 use crate::store::SqlStore;
 use crate::table::TableName;
-use crate::waiters::jittered;
+use crate::waiters::{Waiters, jittered};
 
 /// How many pages a sweep looks at in one statement: 8 MB.
 const LOOK: i64 = 1_024;
@@ -52,6 +55,8 @@ pub struct Postgres {
     names: Names,
     texts: Texts,
     prepared: bool,
+    /// `None` where nothing can be heard.
+    ear: Option<Ear>,
     /// The page up to which the last sweep came; the next begins there.
     swept: AtomicI64,
 }
@@ -107,7 +112,11 @@ impl PostgresStore {
     ///
     /// Later calls fail as [`Unavailable`](idem_core::store::StoreErrorKind::Unavailable), on every clone.
     pub async fn close(&self) {
-        self.database().lines.close().await;
+        let postgres = self.database();
+        if let Some(ear) = &postgres.ear {
+            ear.close().await;
+        }
+        postgres.lines.close().await;
     }
 
     pub(crate) async fn set_up(&self, migrate: bool) -> Result<(), StoreError> {
@@ -126,9 +135,9 @@ impl PostgresStore {
 }
 
 impl Postgres {
-    fn new(lines: Lines, names: Names, prepared: bool) -> Self {
+    fn new(lines: Lines, names: Names, prepared: bool, ear: Option<Ear>) -> Self {
         let texts = Texts::new(&STATEMENTS, &names);
-        Self { lines, names, texts, prepared, swept: AtomicI64::new(0) }
+        Self { lines, names, texts, prepared, ear, swept: AtomicI64::new(0) }
     }
 
     /// Executes a statement, again if it met another transaction, and on another connection if its own broke off and it
@@ -223,6 +232,11 @@ impl Database for Postgres {
         let values = [record_id(id), Value::Int(with_answer.into())];
         let done = self.execute(&self.texts.look_up, &values, true).await?;
         done.rows.first().map(|row| record::read(row, 1)).transpose()
+    }
+
+    async fn expect(&self, id: &RecordId, waiters: &Arc<Waiters>) -> bool {
+        let Some(ear) = &self.ear else { return false };
+        ear.hears(waiters).await && self.step(&Step::expect(id)).await.is_ok()
     }
 
     async fn sweep(&self, round: &mut Round, limit: u32) -> Result<u64, StoreError> {

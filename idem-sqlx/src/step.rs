@@ -30,13 +30,14 @@ pub(crate) enum Verb {
     Undo,
     Fail,
     Renew,
+    Expect,
     Settle,
     Erase,
     Sweep,
 }
 
 impl Verb {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Claim,
         Self::Reclaim,
         Self::TakeOver,
@@ -44,6 +45,7 @@ impl Verb {
         Self::Undo,
         Self::Fail,
         Self::Renew,
+        Self::Expect,
         Self::Settle,
         Self::Erase,
         Self::Sweep,
@@ -58,6 +60,7 @@ impl Verb {
             Self::Undo => of.undo,
             Self::Fail => of.fail,
             Self::Renew => of.renew,
+            Self::Expect => of.expect,
             Self::Settle => of.settle,
             Self::Erase => of.erase,
             Self::Sweep => of.sweep,
@@ -198,6 +201,10 @@ impl Step {
 
     pub(crate) fn renew(record: &RecordId, by: Owner, lease: Duration) -> Self {
         Self::new(Verb::Renew, [id(record), owner(by), span(lease)])
+    }
+
+    pub(crate) fn expect(record: &RecordId) -> Self {
+        Self::new(Verb::Expect, [id(record)])
     }
 
     pub(crate) fn settle(record: &RecordId, how: &Settle) -> Self {

@@ -28,7 +28,7 @@ pub struct SqlStore<B> {
 #[derive(Debug)]
 struct Shared<B> {
     database: B,
-    waiters: Waiters,
+    waiters: Arc<Waiters>,
     timeout: Duration,
 }
 
@@ -40,7 +40,7 @@ impl<B> Clone for SqlStore<B> {
 
 impl<B: Database> SqlStore<B> {
     pub(crate) fn new(database: B, timeout: Duration) -> Self {
-        Self { shared: Arc::new(Shared { database, waiters: Waiters::default(), timeout }) }
+        Self { shared: Arc::new(Shared { database, waiters: Arc::default(), timeout }) }
     }
 
     pub(crate) fn database(&self) -> &B {
@@ -144,8 +144,10 @@ impl<B: Database> Store for SqlStore<B> {
     }
 
     async fn changed(&self, id: &RecordId, at_most: Duration) {
-        let look_up = || async { self.shared.database.look_up(id, false).await.ok().flatten() };
-        self.shared.waiters.wait(id, at_most, look_up).await;
+        let Shared { database, waiters, .. } = &*self.shared;
+        let look_up = || async { self.in_time(database.look_up(id, false)).await.ok().flatten() };
+        let expect = self.in_time(async { Ok(database.expect(id, waiters).await) });
+        waiters.wait(id, at_most, look_up, async { expect.await.unwrap_or(false) }).await;
     }
 
     async fn sweep(&self, limit: u32) -> Result<u64, StoreError> {

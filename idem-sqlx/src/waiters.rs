@@ -18,12 +18,14 @@ use crate::row::Row;
 const SHORTEST: Duration = Duration::from_millis(5);
 /// The longest.
 const LONGEST: Duration = Duration::from_millis(400);
+/// The pause of those who are told, should it be forgotten.
+const TOLD: Duration = Duration::from_secs(1);
 
 type Bells = Mutex<HashMap<[u8; 32], Arc<Notify>>>;
 
 /// Those who wait in this process, by record.
 #[derive(Debug, Default)]
-pub(crate) struct Waiters(Bells);
+pub struct Waiters(Bells);
 
 /// One waiter's part in a bell; the last one takes it down.
 struct Waiter<'a> {
@@ -35,16 +37,33 @@ struct Waiter<'a> {
 impl Waiters {
     /// Wakes those who wait for this record.
     pub(crate) fn wake(&self, id: &RecordId) {
-        if let Some(bell) = lock(&self.0).get(id.digest()) {
+        self.wake_digest(id.digest());
+    }
+
+    /// Wakes those who wait for the record of this digest.
+    pub(crate) fn wake_digest(&self, digest: &[u8; 32]) {
+        if let Some(bell) = lock(&self.0).get(digest) {
             bell.notify_waiters();
         }
     }
 
+    /// Wakes everybody: they may have missed a change.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn wake_all(&self) {
+        lock(&self.0).values().for_each(|bell| bell.notify_waiters());
+    }
+
     /// Waits until the record is woken or read to be no longer in the same flight, at most so long.
     ///
-    /// A store that changes it elsewhere rings no bell here, so the record is read now and then, with growing pauses.
-    pub(crate) async fn wait<F>(&self, id: &RecordId, at_most: Duration, look_up: impl Fn() -> F)
-    where
+    /// A store that changes it elsewhere rings no bell here, unless it is expected to. So the record is read now and then,
+    /// with growing pauses.
+    pub(crate) async fn wait<F>(
+        &self,
+        id: &RecordId,
+        at_most: Duration,
+        look_up: impl Fn() -> F,
+        expect: impl Future<Output = bool>,
+    ) where
         F: Future<Output = Option<Row>>,
     {
         let waiter = self.enter(id);
@@ -55,9 +74,14 @@ impl Waiters {
             let Some(first) = look_up().await else { return sleep(SHORTEST).await };
             let mut left = in_flight(&first);
             let mut pause = SHORTEST;
+            let is_told = left.is_some() && expect.await;
+            if is_told {
+                // What happened before it was expected is seen at once.
+                pause = Duration::ZERO;
+            }
             while let Some(lease_left) = left {
                 sleep(jittered(pause).min(lease_left)).await;
-                pause = (pause * 3 / 2).min(LONGEST);
+                pause = if is_told { TOLD } else { (pause * 3 / 2).min(LONGEST) };
                 left = look_up()
                     .await
                     .filter(|row| row.owner == first.owner && row.attempt == first.attempt)

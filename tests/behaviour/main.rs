@@ -257,7 +257,7 @@ store! { memory_only: Memory;
 // | 3.5 | two versions of the fingerprint | there is one; that another is an error: `idem-core/src/conformance` |
 // | 4.2 | the hook `on_replay` | not built yet |
 // | 4.3 | `mismatch_status`; 409 beside an uncommitted transaction | not built yet; comes with transaction mode |
-// | 4.4 | waiting for another process | comes with the stores that announce it; the SQL stores poll: `idem-core/src/conformance/cases/changed.rs` |
+// | 4.4 | waiting for another process | `idem-sqlx/tests/postgres_steps.rs`; SQLite polls: `idem-core/src/conformance/cases/changed.rs` |
 // | 4.9 | racing processes | `idem-sqlx/tests/processes.rs` and `postgres_processes.rs`, `examples/payments/tests/payments/race.rs` |
 // | errors | `docs_url` | not built yet; the rendering: `idem-core/src/http/problem.rs` |
 // | 5.7 | what a layer leaves | comes with the layer |

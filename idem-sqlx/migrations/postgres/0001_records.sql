@@ -24,6 +24,8 @@ CREATE TABLE "idem_records" (
     -- 'retry' or 'reject', as the claim that holds the record said.
     on_crash text NOT NULL,
     created_at bigint NOT NULL,
+    -- Whether somebody waits for the end of the flight, and is to be told of it on the channel 'idem_records'.
+    awaited boolean NOT NULL DEFAULT false,
     -- 0 unless in flight.
     lease_until bigint NOT NULL,
     -- When the record is absent for everybody: expires_at, or later if the key is refused meanwhile. An update reads the

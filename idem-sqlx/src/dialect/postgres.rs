@@ -38,6 +38,14 @@ macro_rules! until {
     };
 }
 
+/// Tells those who wait in other processes, when the step is committed. Commits with a notification go one after the other
+/// in the whole database, so only where somebody waits.
+macro_rules! told {
+    () => {
+        r" RETURNING CASE WHEN awaited THEN pg_notify('idem_records', encode(id, 'hex'))::text END"
+    };
+}
+
 /// The columns of `look_up`, the answer if it is wanted.
 macro_rules! columns {
     ($answer:literal) => {
@@ -88,7 +96,7 @@ pub(crate) const STATEMENTS: Statements = Statements {
         until!("$8"),
         ", gone_at = ",
         until!("$8"),
-        ", answer = NULL
+        ", awaited = false, answer = NULL
         WHERE id = $1 AND gone_at <= ",
         now!(),
         " RETURNING ",
@@ -120,6 +128,7 @@ pub(crate) const STATEMENTS: Statements = Statements {
         r" + $5
         WHERE id = $1 AND owner = $2 AND state = 'in_flight' AND gone_at > ",
         now!(),
+        told!(),
     ),
     undo: concat!(
         r#"UPDATE "idem_records" SET state = 'failed', lease_until = 0, expires_at = CASE attempt WHEN 1 THEN "#,
@@ -133,6 +142,7 @@ pub(crate) const STATEMENTS: Statements = Statements {
         r" END
         WHERE id = $1 AND owner = $2 AND state = 'in_flight' AND gone_at > ",
         now!(),
+        told!(),
     ),
     fail: concat!(
         r#"UPDATE "idem_records" SET state = $3, lease_until = 0, expires_at = "#,
@@ -142,6 +152,7 @@ pub(crate) const STATEMENTS: Statements = Statements {
         r"
         WHERE id = $1 AND owner = $2 AND state = 'in_flight' AND gone_at > ",
         now!(),
+        told!(),
     ),
     renew: concat!(
         r#"UPDATE "idem_records" SET
@@ -162,6 +173,11 @@ pub(crate) const STATEMENTS: Statements = Statements {
         now!(),
         " - (lease_until - $3) AS waited",
     ),
+    expect: concat!(
+        r#"UPDATE "idem_records" SET awaited = true
+        WHERE id = $1 AND state = 'in_flight' AND NOT awaited AND gone_at > "#,
+        now!(),
+    ),
     settle: concat!(
         r#"UPDATE "idem_records" SET
             state = 'completed', owner = uuid_send(gen_random_uuid()), answer = $2, lease_until = 0, expires_at = "#,
@@ -173,8 +189,9 @@ pub(crate) const STATEMENTS: Statements = Statements {
         now!(),
         ")) AND gone_at > ",
         now!(),
+        told!(),
     ),
-    erase: concat!(r#"DELETE FROM "idem_records" WHERE id = $1 AND gone_at > "#, now!()),
+    erase: concat!(r#"DELETE FROM "idem_records" WHERE id = $1 AND gone_at > "#, now!(), told!()),
     // Not one row after the other, but those of some pages, `$1` to before `$2`; at most `$3`. Rows that another
     // sweeper is at are left to it.
     sweep: concat!(

@@ -119,6 +119,7 @@ pub(crate) const STATEMENTS: Statements = Statements {
         WHERE id = ?1 AND owner = ?2 AND state = 'in_flight' AND gone_at > ",
         now!(),
     ),
+    expect: "",
     settle: concat!(
         r#"UPDATE "idem_records" SET
             state = 'completed', owner = randomblob(16), answer = ?2, lease_until = 0, expires_at = "#,

@@ -8,6 +8,7 @@ use idem_core::store::{StoreError, StoreErrorKind};
 use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgPool};
 
+use super::ear::Ear;
 use super::fault::{Fault, misconfigured};
 use super::lines::Lines;
 use super::text::Names;
@@ -28,6 +29,7 @@ pub struct PostgresBuilder {
     connections: usize,
     migrate: bool,
     prepared: bool,
+    listen: bool,
 }
 
 #[derive(Clone)]
@@ -60,6 +62,7 @@ impl Default for PostgresBuilder {
             connections: 8,
             migrate: true,
             prepared: true,
+            listen: true,
         }
     }
 }
@@ -131,6 +134,15 @@ impl PostgresBuilder {
         self
     }
 
+    /// Sets whether those who wait for another process's answer are told of it. Default = true.
+    ///
+    /// From the first of them on, the store keeps one more connection, which listens. Behind a proxy it would hear
+    /// nothing; without, and where statements are not [prepared](Self::prepared), they look now and then.
+    pub fn listen(mut self, listen: bool) -> Self {
+        self.listen = listen;
+        self
+    }
+
     /// Opens the database.
     ///
     /// # Errors
@@ -141,27 +153,26 @@ impl PostgresBuilder {
         let refused = |error| StoreError::with_source(StoreErrorKind::Misconfigured, error);
         let names =
             Names { table: self.table.map_err(refused)?, schema: self.schema.transpose().map_err(refused)? };
-        let lines = match self.place {
+        let options = match &self.place {
             Place::Nowhere => {
                 return Err(misconfigured("no database was named: give a URL, options or a pool"));
             }
-            Place::Pool(pool) if self.prepared => Lines::pool(pool),
-            Place::Pool(pool) => own((*pool.connect_options()).clone(), self.connections),
-            Place::Options(options) => own(*options, self.connections),
+            Place::Pool(pool) => (*pool.connect_options()).clone(),
+            Place::Options(options) => (**options).clone(),
             Place::Url(url) => {
-                let options =
-                    PgConnectOptions::from_str(&url).map_err(|error| Fault::of(error).into_error())?;
-                own(options, self.connections)
+                PgConnectOptions::from_str(url).map_err(|error| Fault::of(error).into_error())?
             }
         };
-        let store = PostgresStore::new(Postgres::new(lines, names, self.prepared), self.timeout);
+        let has_name = options.get_application_name().is_some();
+        let options =
+            if has_name { options } else { options.application_name("idem") }.disable_statement_logging();
+        let ear = (self.listen && self.prepared).then(|| Ear::new(options.clone(), names.table.as_str()));
+        let lines = match self.place {
+            Place::Pool(pool) if self.prepared => Lines::pool(pool),
+            _ => Lines::own(options, self.connections),
+        };
+        let store = PostgresStore::new(Postgres::new(lines, names, self.prepared, ear), self.timeout);
         store.set_up(self.migrate).await?;
         Ok(store)
     }
-}
-
-fn own(options: PgConnectOptions, most: usize) -> Lines {
-    let named = options.get_application_name().is_some();
-    let options = if named { options } else { options.application_name("idem") };
-    Lines::own(options.disable_statement_logging(), most)
 }
