@@ -110,5 +110,7 @@ pub use idem_core::memory::MemoryStore;
 pub use idem_sqlx::PostgresStore;
 #[cfg(feature = "sqlite")]
 pub use idem_sqlx::SqliteStore;
+#[cfg(feature = "sqlite")]
+pub use idem_sqlx::sqlite::Durability;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub use idem_sqlx::Sweeper;
+pub use idem_sqlx::{Migration, Sweeper, TableName};

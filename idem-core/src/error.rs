@@ -27,6 +27,7 @@ struct Repr {
     retry_after: Option<Duration>,
     tombstone: Option<Tombstone>,
     detail: Option<Cow<'static, str>>,
+    help: Option<Cow<'static, str>>,
     source: Option<Source>,
 }
 
@@ -172,6 +173,7 @@ impl Error {
             retry_after,
             tombstone: None,
             detail: None,
+            help: None,
             source: None,
         }))
     }
@@ -180,6 +182,13 @@ impl Error {
     #[must_use]
     pub fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.0.detail = Some(detail.into());
+        self
+    }
+
+    /// Says what a caller can do; replaces what a problem document would say.
+    #[must_use]
+    pub fn with_help(mut self, help: impl Into<Cow<'static, str>>) -> Self {
+        self.0.help = Some(help.into());
         self
     }
 
@@ -282,6 +291,11 @@ impl Error {
     /// What is known of the answer, if it was not kept.
     pub fn tombstone(&self) -> Option<&Tombstone> {
         self.0.tombstone.as_ref()
+    }
+
+    /// What a caller can do, where that is not the usual.
+    pub fn help(&self) -> Option<&str> {
+        self.0.help.as_deref()
     }
 
     /// What is wrong and what to do, as far as a caller may know it.

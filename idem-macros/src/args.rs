@@ -89,19 +89,18 @@ const NAMES: [&str; 23] = [
 ];
 
 /// Settings that belong to the engine, with the sentence that says so.
-const OF_THE_ENGINE: [&str; 8] = [
+const OF_THE_ENGINE: [&str; 7] = [
     "max_request_bytes",
     "max_response_bytes",
-    "fingerprint_secret",
-    "mismatch_status",
-    "docs_url",
+    "fingerprint_secrets",
     "max_in_flight",
-    "max_records",
-    "on_replay",
+    "replay_header",
+    "store_timeout",
+    "carry",
 ];
 
 /// Options that are promised, not built.
-const NOT_YET: [&str; 3] = ["max_len", "format", "syntax"];
+const NOT_YET: [&str; 6] = ["max_len", "format", "syntax", "mismatch_status", "docs_url", "on_replay"];
 
 impl Options {
     /// Reads the tokens between the parentheses of the attribute.

@@ -247,7 +247,7 @@ fn check_storing(options: &Options, flavour: Flavour, errors: &mut Errors) {
         errors.at(span, "`store_if` looks at a response, which a plain function does not make; `store_err` keeps errors too");
     }
     if let Some(span) = options.given("transaction") {
-        errors.at(span, "transaction mode comes with the SQL stores and is not supported yet");
+        errors.at(span, "transaction mode, for the SQL stores, is not supported yet");
     }
 }
 

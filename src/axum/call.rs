@@ -13,7 +13,7 @@ use idem_core::engine::Idempotency;
 use idem_core::error::{Error, ErrorKind, ReplayError};
 use idem_core::fingerprint::{Digest, FingerprintError};
 use idem_core::http::key::{IDEMPOTENCY_KEY, Syntax};
-use idem_core::http::problem::REPLAYED;
+use idem_core::http::problem::{REPLAYED, key_help};
 use idem_core::http::response::decode;
 use idem_core::key::{Key, KeyError, ToKey};
 use idem_core::operation::{Operation, Site};
@@ -230,12 +230,13 @@ impl HttpCall {
         if self.request.captured.is_safe() {
             return handler.await;
         }
+        let key_header = self.key_header_read();
         match self.ready() {
             Err(error) => Refused::respond(error),
             Ok((call, keeper)) => {
-                let marker = Marker::of(&call);
+                let manners = Manners { marker: marker(&call), key_header };
                 let outcome = call.execute(move |run| keeper.watch(run, handler), replay).await;
-                finish(outcome, &marker)
+                manners.finish(outcome)
             }
         }
     }
@@ -250,13 +251,22 @@ impl HttpCall {
         if self.request.captured.is_safe() {
             return handler.await;
         }
+        let key_header = self.key_header_read();
         match self.ready() {
             Err(error) => Refused::respond(error),
             Ok((call, keeper)) => {
-                let marker = Marker::of(&call);
+                let manners = Manners { marker: marker(&call), key_header };
                 let outcome = call.execute_inline(|run| keeper.watch(run, handler), replay).await;
-                finish(outcome, &marker)
+                manners.finish(outcome)
             }
+        }
+    }
+
+    /// The header that the key is read from; `None` if it comes from elsewhere.
+    fn key_header_read(&self) -> Option<HeaderName> {
+        match &self.key {
+            KeyFrom::Header(name, _) => name.clone().ok(),
+            KeyFrom::Call => None,
         }
     }
 
@@ -311,38 +321,46 @@ fn replay(answer: &Answer) -> Result<Response, ReplayError> {
     decode(answer).map(|response| response.map(Into::into))
 }
 
-/// The header that marks a replay.
-struct Marker(HeaderName);
+/// How what came of a call is told.
+struct Manners {
+    /// The header that marks a replay.
+    marker: HeaderName,
+    /// The header that the key is read from, if it is read from one.
+    key_header: Option<HeaderName>,
+}
 
-impl Marker {
-    fn of(call: &Call) -> Self {
-        let name = call.engine().config().replay_header();
-        if name == REPLAYED.as_str() {
-            return Self(REPLAYED);
+impl Manners {
+    fn finish(self, outcome: Result<Outcome<Response>, Error>) -> Response {
+        match outcome {
+            Ok(Outcome::Fresh(mut response) | Outcome::Unprotected(mut response)) => {
+                // A handler that passes on what another service replayed to it has run all the same.
+                response.headers_mut().remove(&self.marker);
+                response
+            }
+            Ok(Outcome::Replayed(mut response)) => {
+                response.headers_mut().insert(self.marker, HeaderValue::from_static("true"));
+                response
+            }
+            Err(error) => {
+                if is_our_fault(error.kind()) {
+                    tracing::error!(%error, "the request cannot be answered");
+                }
+                Refused::respond(match key_help(&error, self.key_header.as_ref().map(HeaderName::as_str)) {
+                    Some(help) => error.with_help(help),
+                    None => error,
+                })
+            }
         }
-        // The engine has checked the name when it was built.
-        Self(HeaderName::try_from(name).unwrap_or(REPLAYED))
     }
 }
 
-fn finish(outcome: Result<Outcome<Response>, Error>, marker: &Marker) -> Response {
-    match outcome {
-        Ok(Outcome::Fresh(mut response) | Outcome::Unprotected(mut response)) => {
-            // A handler that passes on what another service replayed to it has run all the same.
-            response.headers_mut().remove(&marker.0);
-            response
-        }
-        Ok(Outcome::Replayed(mut response)) => {
-            response.headers_mut().insert(&marker.0, HeaderValue::from_static("true"));
-            response
-        }
-        Err(error) => {
-            if is_our_fault(error.kind()) {
-                tracing::error!(%error, "the request cannot be answered");
-            }
-            Refused::respond(error)
-        }
+fn marker(call: &Call) -> HeaderName {
+    let name = call.engine().config().replay_header();
+    if name == REPLAYED.as_str() {
+        return REPLAYED;
     }
+    // The engine has checked the name when it was built.
+    HeaderName::try_from(name).unwrap_or(REPLAYED)
 }
 
 /// What a caller can do nothing about; the problem document does not explain it, so the log must.

@@ -282,3 +282,35 @@ async fn a_body_over_the_limit_is_413_before_anything_is_claimed() {
         .assert_problem(413, "idempotency_request_too_large");
     assert_eq!((service.app.store.claims(), service.charged()), (0, 0));
 }
+
+#[idempotent(key = header("X-Request-Key"), ttl = "24h", scope = shared, engine = idem)]
+async fn own_header(State(idem): State<Idempotency>) -> &'static str {
+    "done"
+}
+
+#[idempotent(key = wanted.id, ttl = "24h", scope = shared, engine = idem)]
+async fn own_key(State(idem): State<Idempotency>, Query(wanted): Query<Wanted>) -> &'static str {
+    "done"
+}
+
+#[derive(Deserialize)]
+struct Wanted {
+    id: Option<String>,
+}
+
+#[tokio::test]
+async fn a_caller_without_a_key_is_told_where_this_operation_looks_for_it() {
+    let router = Router::new()
+        .route("/header", posting(own_header))
+        .route("/value", posting(own_key))
+        .with_state(Idempotency::new(idem::MemoryStore::new()));
+    for (uri, place) in
+        [("/header", "a header `x-request-key`"), ("/value", "the value that this operation takes")]
+    {
+        let answered = send(router.clone(), request("POST", uri, "")).await;
+        let detail = String::from_utf8_lossy(&answered.body).into_owned();
+        assert_eq!(answered.status, 400, "{detail}");
+        assert!(detail.contains(place), "{detail}");
+        assert!(!detail.contains("an Idempotency-Key header"), "{detail}");
+    }
+}

@@ -61,6 +61,7 @@ use http::{Response, StatusCode};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind};
+use crate::http::key::IDEMPOTENCY_KEY;
 
 /// The header that marks a replayed response, unless another is configured.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -119,27 +120,52 @@ fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0)).max(1)
 }
 
-/// What the caller can do. Faults of the server are not explained to strangers: they are in its log.
-fn detail(error: &Error) -> String {
-    let help = match error.kind() {
-        ErrorKind::KeyRequired => {
-            "This operation needs a key. Send an Idempotency-Key header with a value that is unique to this request, \
-             and the same value when it is retried."
-        }
+/// What a caller without a key, or with one that cannot be used, can do; `None` for other errors.
+///
+/// `header` is the one that the operation reads its key from, `None` if it takes the key from elsewhere in the request.
+pub fn key_help(error: &Error, header: Option<&str>) -> Option<String> {
+    let place = match header {
+        // As most people write it; headers are compared without regard to case.
+        Some(name) if name == IDEMPOTENCY_KEY.as_str() => "an Idempotency-Key header".to_owned(),
+        Some(name) => format!("a header `{name}`"),
+        None => "the value that this operation takes its key from".to_owned(),
+    };
+    match error.kind() {
+        ErrorKind::KeyRequired => Some(format!(
+            "This operation needs a key. Send {place}, unique to this request, and the same when it is retried."
+        )),
         ErrorKind::KeyInvalid => {
             let reason = error.source().map(ToString::to_string);
             let reason = error.detail().or(reason.as_deref()).map(|reason| format!(" ({reason})"));
-            return format!(
-                "The key cannot be used{}. Send one Idempotency-Key header with 1 to 255 printable ASCII characters.",
-                reason.unwrap_or_default()
-            );
+            let reason = reason.unwrap_or_default();
+            Some(match header {
+                Some(_) => format!(
+                    "The key cannot be used{reason}. Send one line of {place} with 1 to 255 printable ASCII characters."
+                ),
+                None => format!("The key cannot be used{reason}. Mend {place}."),
+            })
         }
+        _ => None,
+    }
+}
+
+/// What the caller can do. Faults of the server are not explained to strangers: they are in its log.
+fn detail(error: &Error) -> String {
+    if let Some(help) = error.help() {
+        return help.to_owned();
+    }
+    if let Some(help) = key_help(error, Some(IDEMPOTENCY_KEY.as_str())) {
+        return help;
+    }
+    let help = match error.kind() {
+        ErrorKind::KeyRequired | ErrorKind::KeyInvalid => "The request has no key that can be used.",
         ErrorKind::Mismatch => {
             "This key was already used for a different request. Send a new key for a new request; to retry the \
              earlier one, send exactly what was sent then."
         }
         ErrorKind::InFlight => {
-            "The first request with this key is still running. Retry with the same key in a moment to get its response."
+            "The first request with this key is still running, or was cut off. Retry with the same key in a moment to \
+             get its response."
         }
         ErrorKind::KeyExpired => {
             "This key was used before, and its response is no longer known. Find out what became of that request \
@@ -250,6 +276,24 @@ mod tests {
         let error = Error::new(ErrorKind::KeyInvalid).with_source(KeyError::Malformed("one header line"));
         let detail = body(&render(&error, None))["detail"].as_str().unwrap().to_owned();
         assert!(detail.contains("expected one header line"), "{detail}");
+    }
+
+    #[test]
+    fn a_caller_without_a_key_is_told_where_to_put_it() {
+        let required = Error::new(ErrorKind::KeyRequired);
+        assert!(
+            body(&render(&required, None))["detail"].as_str().unwrap().contains("an Idempotency-Key header")
+        );
+        let elsewhere = key_help(&required, Some("x-request-key")).unwrap();
+        assert!(
+            elsewhere.contains("`x-request-key`") && !elsewhere.contains("Idempotency-Key"),
+            "{elsewhere}"
+        );
+        let within = key_help(&required, None).unwrap();
+        assert!(!within.contains("header"), "{within}");
+        let helped = render(&required.with_help(elsewhere.clone()), None);
+        assert_eq!(body(&helped)["detail"], elsewhere);
+        assert_eq!(key_help(&Error::new(ErrorKind::Mismatch), None), None);
     }
 
     #[test]

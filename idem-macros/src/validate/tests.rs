@@ -157,7 +157,7 @@ fn options_that_contradict_each_other_are_refused() {
         (quote!(inline, on_disconnect = finish), "ends with its caller"),
         (quote!(fingerprint = raw), "compares the bytes of a request"),
         (quote!(store_if = |r| true), "`store_err` keeps errors too"),
-        (quote!(transaction = tx), "comes with the SQL stores"),
+        (quote!(transaction = tx), "for the SQL stores"),
     ] {
         refuses(Flavour::Plain, quote!(key = k, ttl = "1h", #options), function(), expected);
     }
