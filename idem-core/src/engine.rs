@@ -21,7 +21,8 @@ use crate::within::within;
 
 /// Makes work under an idempotency key happen once.
 ///
-/// Cheap to clone; all clones share one store and one configuration.
+/// Cheap to clone; all clones share one store and one configuration. Calls need a Tokio runtime with its timers enabled, as
+/// `#[tokio::main]` makes it: leases, time-outs and what goes on without its caller run there.
 ///
 /// ```
 /// # #[cfg(feature = "memory")] {
