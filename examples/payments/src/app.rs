@@ -11,6 +11,7 @@ use tower_http::catch_panic::CatchPanicLayer;
 use crate::ledger::Ledger;
 use crate::options::Options;
 use crate::problem::Problem;
+use crate::store::Opened;
 use crate::{account, charges, payouts, refunds, transfers};
 
 /// What handlers share.
@@ -18,18 +19,24 @@ use crate::{account, charges, payouts, refunds, transfers};
 pub struct App {
     pub idem: Idempotency,
     pub ledger: Arc<dyn Ledger>,
+    opened: Opened,
 }
 
 impl App {
     /// Opens the store and makes the engine.
     pub async fn open(options: &Options) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let opened = options.store.open().await?;
-        let idem = Idempotency::builder(opened.records)
+        let idem = Idempotency::builder(opened.records.store())
             .lease(options.lease)
             .on_crash(options.on_crash.into())
             .in_flight(options.wait.map_or(InFlight::Reject, InFlight::Wait))
             .build()?;
-        Ok(Self { idem, ledger: opened.ledger })
+        Ok(Self { idem, ledger: opened.ledger.clone(), opened })
+    }
+
+    /// Closes what [`open`](Self::open) opened. Handlers under way, of which there should be none, can no longer store.
+    pub async fn close(&self) {
+        self.opened.close().await;
     }
 
     /// The routes.

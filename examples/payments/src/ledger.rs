@@ -45,6 +45,9 @@ pub trait Ledger: Debug + Send + Sync {
 
     /// The accounts that took part in a transfer.
     async fn accounts(&self) -> Result<Vec<Account>, LedgerError>;
+
+    /// Lets go of what is open, after the steps in progress.
+    async fn close(&self);
 }
 
 /// The ledger could not say.

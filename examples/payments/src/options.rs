@@ -63,10 +63,10 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_is_not_built_yet_is_refused_with_what_there_is() {
+    fn a_store_that_the_example_does_not_have_is_refused_with_what_there_is() {
         let refused = Options::try_parse_from(["payments", "--store", "postgres://localhost/payments"]);
         let message = refused.unwrap_err().to_string();
-        assert!(message.contains("not built yet in this version"), "{message}");
+        assert!(message.contains("this example has no postgres store yet"), "{message}");
         assert!(message.contains("sqlite:PATH"), "{message}");
     }
 }

@@ -16,6 +16,7 @@ const GRACE: Duration = Duration::from_secs(30);
 /// Serves until it is told to end, then lets every handler finish.
 pub async fn serve(listener: TcpListener, app: App, end: impl Future<Output = ()>) {
     let idem = app.idem.clone();
+    let open = app.clone();
     let sweeper = Sweeper::spawn(idem.store().clone(), Duration::from_mins(1));
     let (stop, stopped) = oneshot::channel::<()>();
     let server = axum::serve(listener, app.routes()).with_graceful_shutdown(async {
@@ -33,9 +34,12 @@ pub async fn serve(listener: TcpListener, app: App, end: impl Future<Output = ()
     sweeper.stop().await;
     // Handlers whose callers have gone away are not the server's any more, but idem knows of them.
     match idem.drain(GRACE).await {
-        0 => tracing::info!("ended"),
-        left => tracing::warn!(left, "ended with work under way; its keys are free when their leases end"),
+        0 => tracing::info!("every answer is stored"),
+        left => tracing::warn!(left, "cut off work under way; its keys are free when their leases end"),
     }
+    // Last: until here somebody may have had something to store.
+    open.close().await;
+    tracing::info!("ended");
 }
 
 /// Waits for SIGTERM or ctrl-c. From now on, not only from the first poll: they no longer end the process by themselves.

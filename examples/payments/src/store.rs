@@ -19,9 +19,41 @@ pub enum StoreUrl {
 }
 
 /// An open store: idem's records, and our ledger beside them.
+///
+/// Both are in one SQLite file, so that there is one thing to start, to kill and to look into. A service with more to write
+/// gives idem a file of its own: SQLite has one writer at a time in each.
+#[derive(Debug, Clone)]
 pub struct Opened {
-    pub records: Arc<dyn Store>,
+    pub records: Records,
     pub ledger: Arc<dyn Ledger>,
+}
+
+/// Idem's records. The engine wants any [`Store`]; who closes a store has to know which it is.
+#[derive(Debug, Clone)]
+pub enum Records {
+    Memory(MemoryStore),
+    Sqlite(SqliteStore),
+}
+
+impl Records {
+    /// The store, for the engine.
+    pub fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Memory(store) => Arc::new(store.clone()),
+            Self::Sqlite(store) => Arc::new(store.clone()),
+        }
+    }
+}
+
+impl Opened {
+    /// Closes the store, once nothing asks it any more. The last process to close an SQLite file leaves the file alone,
+    /// without `-wal` and `-shm` beside it.
+    pub async fn close(&self) {
+        self.ledger.close().await;
+        if let Records::Sqlite(store) = &self.records {
+            store.close().await;
+        }
+    }
 }
 
 impl StoreUrl {
@@ -29,13 +61,13 @@ impl StoreUrl {
     pub async fn open(&self) -> Result<Opened, Box<dyn Error + Send + Sync>> {
         match self {
             Self::Memory => Ok(Opened {
-                records: Arc::new(MemoryStore::new()),
+                records: Records::Memory(MemoryStore::new()),
                 ledger: Arc::new(MemoryLedger::default()),
             }),
             Self::Sqlite(path) => {
                 let records = SqliteStore::open(path).await?;
                 let ledger = SqliteLedger::open(path).await?;
-                Ok(Opened { records: Arc::new(records), ledger: Arc::new(ledger) })
+                Ok(Opened { records: Records::Sqlite(records), ledger: Arc::new(ledger) })
             }
         }
     }
@@ -55,7 +87,7 @@ impl FromStr for StoreUrl {
             ("sqlite", ":memory:") => Err("for a store in memory use `memory:`".into()),
             ("sqlite", path) => Ok(Self::Sqlite(path.into())),
             ("postgres" | "postgresql" | "mysql" | "mariadb" | "redis" | "rediss" | "valkey", _) => {
-                Err(format!("the {scheme} store is not built yet in this version; {THERE_IS}"))
+                Err(format!("this example has no {scheme} store yet; {THERE_IS}"))
             }
             _ => Err(format!("there is no such store; {THERE_IS}")),
         }

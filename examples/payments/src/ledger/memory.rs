@@ -79,4 +79,6 @@ impl Ledger for MemoryLedger {
     async fn accounts(&self) -> Result<Vec<Account>, LedgerError> {
         Ok(Vec::new())
     }
+
+    async fn close(&self) {}
 }

@@ -155,4 +155,9 @@ impl Ledger for SqliteLedger {
             .await?;
         Ok(accounts)
     }
+
+    async fn close(&self) {
+        self.readers.close().await;
+        self.writer.close().await;
+    }
 }

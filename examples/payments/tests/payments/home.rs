@@ -19,6 +19,13 @@ impl Home {
         Self { store: format!("sqlite:{}", file.display()), directory }
     }
 
+    /// The files that SQLite keeps beside an open database.
+    pub fn files_of_an_open_database(&self) -> Vec<String> {
+        let files = std::fs::read_dir(self.directory.path()).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.contains(".db-")).collect()
+    }
+
     /// A file for what a service logs.
     pub fn log(&self) -> std::path::PathBuf {
         self.directory.path().join(format!("{}.log", fresh_key()))

@@ -18,6 +18,7 @@ async fn requests_under_way_finish_and_are_stored_before_the_service_ends() {
     let lonely = bob.begin("/charges", "lonely", "tok_slowafter_1500").await;
     until("its row", || async { (!bob.rows("/charges").await.is_empty()).then_some(()) }).await;
     lonely.hang_up().await;
+    assert_eq!(home.files_of_an_open_database().len(), 2, "`-wal` and `-shm`");
 
     service.terminate();
     let mut first = Vec::new();
@@ -27,6 +28,7 @@ async fn requests_under_way_finish_and_are_stored_before_the_service_ends() {
         first.push(answer);
     }
     assert!(service.ended().await.success());
+    assert_eq!(home.files_of_an_open_database(), [""; 0], "the database was not closed");
 
     let service = Service::start(&home, &[]).await;
     let alice = service.caller("alice");
