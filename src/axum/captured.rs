@@ -25,10 +25,25 @@ const DISCARDED: usize = 1024 * 1024;
 /// use axum::response::{IntoResponse, Response};
 /// use idem::Idempotency;
 /// use idem::axum::{Captured, HttpCall};
+/// use std::time::Duration;
+/// # struct User { id: u64 }
+/// # impl<S: Sync> axum::extract::FromRequestParts<S> for User {
+/// #     type Rejection = axum::http::StatusCode;
+/// #     async fn from_request_parts(_: &mut axum::http::request::Parts, _: &S) -> Result<Self, Self::Rejection> {
+/// #         Ok(Self { id: 1 })
+/// #     }
+/// # }
 ///
-/// async fn create_order(State(idem): State<Idempotency>, captured: Captured<Json<Vec<u64>>>) -> Response {
+/// async fn create_order(
+///     State(idem): State<Idempotency>,
+///     user: User,
+///     captured: Captured<Json<Vec<u64>>>,
+/// ) -> Response {
 ///     let (Json(articles), request) = captured.into_parts();
 ///     HttpCall::new(&idem, "orders.create", request)
+///         // Who is asking; `.shared()` if that is nobody in particular.
+///         .scope(&user.id)
+///         .ttl(Duration::from_hours(24))
 ///         .run(async move { format!("{} articles", articles.len()).into_response() })
 ///         .await
 /// }

@@ -2,6 +2,9 @@
 //!
 //! A case is one function whose name is the promise; its doc comment has the row of the behaviour that it shows. The
 //! list at the end of this file has every row, and makes one test of every case and store.
+//!
+//! Rows are numbered by section: 1 identity, 2 key, 3 fingerprint, 4 answers, 5 what is stored, 6 crashes. The numbers are
+//! only names. What a row promises is said by the names and doc comments of its cases, and to users by the guide in `docs/`.
 
 #![cfg(all(
     feature = "axum",
