@@ -37,9 +37,6 @@ const LOOK: i64 = 1_024;
 /// A lease whose clock was read longer ago than this when it was granted, in microseconds, is renewed at once.
 const LATE: i64 = 20_000;
 
-/// How often a step is repeated on another connection. More than that is not a connection's fault.
-const REPEATS: u32 = 3;
-
 /// The first pause before a step is repeated that met another transaction.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 /// The longest.
@@ -143,7 +140,7 @@ impl Postgres {
     /// Executes a statement, again if it met another transaction, and on another connection if its own broke off and it
     /// may be repeated: the first time may have been successful.
     async fn execute(&self, text: &Text, values: &[Value], may_repeat: bool) -> Result<Done, StoreError> {
-        let (mut pause, mut broken) = (SHORTEST_PAUSE, 0);
+        let (mut pause, mut broken, limit) = (SHORTEST_PAUSE, 0, self.lines.broken_at_most());
         loop {
             let order = if self.prepared {
                 let arguments = bind(values).map_err(|error| Fault::of(error).into_error())?;
@@ -156,7 +153,7 @@ impl Postgres {
                     sleep(jittered(pause)).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
-                Err(Fault::Broken(_)) if may_repeat && broken < REPEATS => {
+                Err(Fault::Broken(_)) if may_repeat && broken < limit => {
                     broken += 1;
                     self.lines.forget_idle();
                 }

@@ -218,6 +218,24 @@ async fn terminated_connections_are_replaced_even_in_the_middle_of_a_step() {
     assert_eq!(waiting.await.unwrap().unwrap(), Fenced::Held);
 }
 
+#[tokio::test]
+async fn a_pool_whose_connections_are_all_broken_is_used_until_one_is_new() {
+    let database = PostgresServer::shared().database().await;
+    let pool = PgPoolOptions::new().max_connections(8).test_before_acquire(false);
+    let pool = pool.connect(database.url()).await.unwrap();
+    let store = PostgresStore::from_pool(&pool).await.unwrap();
+    let taken = futures_util::future::join_all((0..8).map(|_| pool.acquire())).await;
+    drop(taken);
+    while pool.num_idle() < 8 {
+        tokio::task::yield_now().await;
+    }
+    let terminate = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid <> pg_backend_pid()";
+    command(&mut PgConnection::connect(database.url()).await.unwrap(), terminate).await;
+    assert_eq!(pool.num_idle(), 8);
+    completed(&store, &id("k"), DAY).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_serialization_failure_reaches_nobody() {
     for isolation in ["repeatable read", "serializable"] {

@@ -98,6 +98,15 @@ impl Lines {
         Ok(Line { held: Some(Held::Own(connection)), lines: self, _permit: Some(permit) })
     }
 
+    /// How many connections may be found broken one after the other, and the next still be a new one.
+    pub(super) fn broken_at_most(&self) -> u32 {
+        match &self.place {
+            // Those that wait for work are closed with the first.
+            Place::Own(_) => 3,
+            Place::Pool(pool) => pool.size().saturating_add(1),
+        }
+    }
+
     /// Closes the connections that wait for work: one of them was found broken, so others are likely to be.
     pub(super) fn forget_idle(&self) {
         if let Place::Own(own) = &self.place {
