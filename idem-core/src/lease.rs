@@ -71,6 +71,8 @@ pub(crate) enum Abort {
 const RUNNING: u8 = 0;
 const LOST: u8 = 1;
 const OVER: u8 = 2;
+/// The work has ended, and its end is being written: that may well end the lease before a renewal comes back.
+const ENDED: u8 = 3;
 
 /// Tells the run what became of its lease.
 #[derive(Default)]
@@ -82,10 +84,14 @@ struct Signal {
 impl Signal {
     fn abort(&self) -> Option<Abort> {
         match self.state.load(Ordering::Acquire) {
-            RUNNING => None,
+            RUNNING | ENDED => None,
             OVER => Some(Abort::Over),
             _ => Some(Abort::Lost),
         }
+    }
+
+    fn has_ended(&self) -> bool {
+        self.state.load(Ordering::Acquire) == ENDED
     }
 
     fn raise(&self, state: u8) {
@@ -127,7 +133,9 @@ impl Leases {
 
     /// Keeps a lease renewed until the ticket is dropped; nobody is told if it is lost.
     pub(crate) fn hold(self: &Arc<Self>, held: Held) -> Ticket {
-        self.register(held, Waker::noop())
+        let ticket = self.register(held, Waker::noop());
+        ticket.signal.state.store(ENDED, Ordering::Release);
+        ticket
     }
 
     /// Whether a renewer runs; it lingers for a while after the last lease.
@@ -207,7 +215,7 @@ impl Leases {
         slots.wakes_at = next;
         drop(slots);
         for (signal, verdict, id) in raised {
-            if verdict == LOST {
+            if verdict == LOST && !signal.has_ended() {
                 Trouble::LeaseLost.tell(&id, None);
             }
             signal.raise(verdict);
@@ -236,7 +244,7 @@ impl Leases {
             Ok(Fenced::Lost) => {
                 let entry = slots.entries.remove(&key);
                 drop(slots);
-                if let Some(entry) = entry {
+                if let Some(entry) = entry.filter(|entry| !entry.signal.has_ended()) {
                     Trouble::LeaseLost.tell(&entry.held.id, None);
                     entry.signal.raise(LOST);
                 }
@@ -244,7 +252,9 @@ impl Leases {
             Err(error) => {
                 let pause = (entry.held.lease / 12).min(Duration::from_millis(500));
                 entry.due = Instant::now() + pause.max(Duration::from_millis(1));
-                Trouble::RenewalFailed.tell(&entry.held.id, Some(error));
+                let id = entry.held.id.clone();
+                drop(slots);
+                Trouble::RenewalFailed.tell(&id, Some(error));
             }
         }
     }
@@ -361,6 +371,9 @@ impl<F: Future> Future for Guarded<F> {
         }
         let work = this.work.as_mut().as_pin_mut().expect("`Guarded` polled after it was ready");
         if let Poll::Ready(output) = work.poll(cx) {
+            if let Some(ticket) = &this.ticket {
+                ticket.signal.state.store(ENDED, Ordering::Release);
+            }
             return Poll::Ready(Ok((output, this.ticket.take())));
         }
         match (&this.ticket, this.held.take()) {

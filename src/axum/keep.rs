@@ -1,5 +1,7 @@
 //! What is kept of a response, and what its first caller gets.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use axum::body::Body;
 use axum::response::Response;
 use http::header::{CONTENT_TYPE, HeaderMap};
@@ -27,8 +29,7 @@ pub(super) fn plan(parts: &Parts, mark: Option<Mark>, store_if: Option<&StoreIf>
         (Some(Mark::Final), _) => Keep::Answer,
         (Some(Mark::Tombstone), _) => Keep::Tombstone,
         (Some(Mark::Retryable), _) => return Plan::Pass(Verdict::Retryable),
-        (None, Some(stored)) if stored(parts) => Keep::Answer,
-        (None, Some(_)) => Keep::Nothing,
+        (None, Some(stored)) => asked(stored, parts),
         (None, None) => status::keep(parts.status),
     };
     match kept {
@@ -37,6 +38,19 @@ pub(super) fn plan(parts: &Parts, mark: Option<Mark>, store_if: Option<&StoreIf>
         Keep::Answer if !parts.status.is_informational() && !is_endless(&parts.headers) => Plan::Store,
         Keep::Answer | Keep::Tombstone => {
             Plan::Pass(Verdict::Complete(tombstone(parts.status, &parts.headers)))
+        }
+    }
+}
+
+/// What the application's predicate says; if it panics, what the status says, since the work is done and must not be
+/// done again for that.
+fn asked(stored: &StoreIf, parts: &Parts) -> Keep {
+    match catch_unwind(AssertUnwindSafe(|| stored(parts))) {
+        Ok(true) => Keep::Answer,
+        Ok(false) => Keep::Nothing,
+        Err(_) => {
+            tracing::error!("`store_if` panicked; the status decides whether the response is stored");
+            status::keep(parts.status)
         }
     }
 }

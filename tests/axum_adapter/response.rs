@@ -183,6 +183,16 @@ async fn a_predicate_decides_what_is_stored() {
 }
 
 #[tokio::test]
+async fn a_predicate_that_panics_leaves_the_decision_to_the_status_and_runs_nothing_again() {
+    let app =
+        answering(|| "ok".into_response()).calling(|call| call.store_if(|_| panic!("the predicate's own")));
+    let first = app.post("k-1", "").await;
+    assert_eq!((first.status.as_u16(), app.runs()), (200, 1));
+    app.post("k-1", "").await.assert_replays(&first);
+    assert_eq!(app.runs(), 1);
+}
+
+#[tokio::test]
 async fn the_handlers_mark_is_obeyed_whatever_the_status_and_the_predicate() {
     for by_extension in [true, false] {
         let marking = move |status: StatusCode, mark: Mark| {

@@ -86,10 +86,17 @@ async fn a_caller_that_goes_away_during_the_claim_leaves_nothing_behind() {
 async fn an_answer_is_stored_though_the_caller_goes_away_while_it_is_written() {
     use OnDisconnect::{Cancel, Finish};
     // Work that has ended cannot be cancelled any more.
-    for (inline, on_disconnect) in [(false, Finish), (true, Finish), (false, Cancel), (true, Cancel)] {
+    for (inline, on_disconnect, fault) in [
+        (false, Finish, Fault::Slow(SECOND)),
+        (true, Finish, Fault::Slow(SECOND)),
+        (false, Cancel, Fault::Slow(SECOND)),
+        (true, Cancel, Fault::Slow(SECOND)),
+        (false, Finish, Fault::SlowReply(SECOND)),
+        (true, Cancel, Fault::SlowReply(SECOND)),
+    ] {
         let (store, engine) = engine();
         let effects = Effects::default();
-        store.fail(Step::Complete, 1, Fault::Slow(SECOND));
+        store.fail(Step::Complete, 1, fault);
         let caller = call(&engine, "key", "a").on_disconnect(on_disconnect);
         let work = {
             let effects = effects.clone();

@@ -34,6 +34,8 @@ pub(crate) enum Fault {
     Hang,
     /// The step takes so long.
     Slow(Duration),
+    /// The step is taken at once, and its reply takes so long.
+    SlowReply(Duration),
     /// The step is taken so much later, also if nobody waits for it any more. Claims only.
     Late(Duration),
 }
@@ -112,6 +114,11 @@ impl<S: Store> Faulty<S> {
             Some(Fault::Slow(pause)) => {
                 tokio::time::sleep(pause).await;
                 take.await
+            }
+            Some(Fault::SlowReply(pause)) => {
+                let taken = take.await;
+                tokio::time::sleep(pause).await;
+                taken
             }
             Some(Fault::Hang | Fault::Late(_)) => std::future::pending().await,
         }
