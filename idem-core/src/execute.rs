@@ -56,7 +56,6 @@ impl Call {
                             unclaimed(&flight, error)?;
                             return Ok(Box::pin(unprotected(unused)).await);
                         }
-                        Step::Abandoned => return Err(flight.refusal(&Claimed::Granted { attempt: 0 })),
                     }
                 }
             })
@@ -87,10 +86,8 @@ impl Call {
                     let carry = flight.engine().config().carry.as_ref();
                     match Detach::new(flight.clone(), carry, claim_or_undo(flight.clone())).await {
                         Ok(Boarding::Granted(grant)) => {
-                            return match flight.run(grant, work, true).await {
-                                End::Fresh(result) => Ok(Outcome::Fresh(result)),
-                                end => Box::pin(conclude(&flight, end, replay)).await,
-                            };
+                            let end = flight.run(grant, work, true).await;
+                            return conclude(&flight, end, replay).await;
                         }
                         Ok(Boarding::Refused(claimed)) => {
                             if let Some(answer) = patience.refused(&flight, claimed).await? {
@@ -113,8 +110,6 @@ enum Step<R, F> {
     Ended(End<R>),
     Refused(Claimed, F),
     Unclaimed(Error, F),
-    /// Nobody is there to hear it.
-    Abandoned,
 }
 
 /// Claims, runs and completes; goes on if the caller goes away, but does not begin the work then.
@@ -123,11 +118,7 @@ where
     F: FnOnce(Run) -> Fut,
     Fut: Future<Output = (R, Verdict)>,
 {
-    match flight.claim().await {
-        Ok(Boarding::Granted(grant)) if flight.is_abandoned() => {
-            flight.undo(grant).await;
-            Step::Abandoned
-        }
+    match claim_or_undo(flight.clone()).await {
         Ok(Boarding::Granted(grant)) => Step::Ended(flight.run(grant, work, false).await),
         Ok(Boarding::Refused(claimed)) => Step::Refused(claimed, work),
         Err(error) => Step::Unclaimed(error, work),
@@ -139,7 +130,8 @@ async fn claim_or_undo(flight: Arc<Flight>) -> Result<Boarding, Error> {
     match flight.claim().await? {
         Boarding::Granted(grant) if flight.is_abandoned() => {
             flight.undo(grant).await;
-            Err(flight.refusal(&Claimed::Granted { attempt: 0 }))
+            // Nobody is there to hear it.
+            Err(Error::new(ErrorKind::Aborted).at(flight.id()))
         }
         boarding => Ok(boarding),
     }
@@ -179,6 +171,19 @@ fn replayed<R>(
 
 /// What the caller gets when the run has ended.
 async fn conclude<R>(
+    flight: &Flight,
+    end: End<R>,
+    replay: impl FnOnce(&Answer) -> Result<R, ReplayError>,
+) -> Result<Outcome<R>, Error> {
+    match end {
+        End::Fresh(result) => Ok(Outcome::Fresh(result)),
+        // Rare, and boxed so that the usual call stays small.
+        end => Box::pin(conclude_otherwise(flight, end, replay)).await,
+    }
+}
+
+/// What the caller gets when the run has ended without its answer being the record's.
+async fn conclude_otherwise<R>(
     flight: &Flight,
     end: End<R>,
     replay: impl FnOnce(&Answer) -> Result<R, ReplayError>,

@@ -158,14 +158,11 @@ impl Flight {
 
     /// Answers a live key while there is no room for a new one.
     async fn look(&self) -> Result<Boarding, Error> {
-        let step = self.engine.0.store.look_up(&self.id);
-        let record = within(self.store_timeout(), step).await;
-        match record.map_err(|error| Error::from_store(error).at(&self.id))? {
-            Some(record) => self.judge(record),
-            None => None,
-        }
-        .map(Boarding::Refused)
-        .ok_or_else(|| Error::new(ErrorKind::Overloaded).at(&self.id))
+        let record = self.try_look_up().await.map_err(|error| Error::from_store(error).at(&self.id))?;
+        record
+            .and_then(|record| self.judge(record))
+            .map(Boarding::Refused)
+            .ok_or_else(|| Error::new(ErrorKind::Overloaded).at(&self.id))
     }
 
     /// What a claim would be told of this record, if it were not granted; the order is the contract's.

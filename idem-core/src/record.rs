@@ -9,6 +9,7 @@ use crate::answer::Answer;
 use crate::fingerprint::Fingerprint;
 use crate::key::{Key, KeyHint, Scope};
 use crate::operation::Operation;
+use crate::owner::Owner;
 
 /// Identifies a record: SHA-256 over scope, operation and key, with the operation and the key's hint for people.
 ///
@@ -46,10 +47,10 @@ impl RecordId {
     }
 
     /// The identity of a run without a record; belongs to no key.
-    pub(crate) fn unprotected(nonce: u64) -> Self {
+    pub(crate) fn unprotected(nonce: Owner) -> Self {
         let mut hasher = Sha256::new();
         hasher.update(b"idem unprotected");
-        hasher.update(nonce.to_be_bytes());
+        hasher.update(nonce.as_bytes());
         Self {
             digest: hasher.finalize().into(),
             operation: Operation::from_static(""),

@@ -7,7 +7,7 @@ use crate::flight::Flight;
 use crate::owner::Owner;
 use crate::policy::Mark;
 use crate::record::RecordId;
-use crate::sync::{AtomicU8, AtomicU64, Ordering};
+use crate::sync::{AtomicU8, Ordering};
 
 tokio::task_local! {
     pub(crate) static RUN: Run;
@@ -25,7 +25,7 @@ pub fn current() -> Option<Run> {
 pub(crate) fn is_within(id: &RecordId) -> bool {
     let innermost = current();
     std::iter::successors(innermost.as_ref(), |run| run.0.outer.as_ref())
-        .any(|run| run.0.flight.as_ref().is_some_and(|flight| flight.id() == id))
+        .any(|run| run.flight().is_some_and(|flight| flight.id() == id))
 }
 
 /// What a handler can know of its run, and say about its outcome.
@@ -33,14 +33,18 @@ pub(crate) fn is_within(id: &RecordId) -> bool {
 pub struct Run(pub(crate) Arc<Context>);
 
 pub(crate) struct Context {
-    /// `None` if it runs without a record.
-    flight: Option<Arc<Flight>>,
+    subject: Subject,
     attempt: u32,
     /// The run that it was begun in.
     outer: Option<Run>,
     mark: AtomicU8,
-    /// Tells the derived keys of one unprotected run from those of another.
-    unprotected: AtomicU64,
+}
+
+/// What a run is about.
+enum Subject {
+    Record(Arc<Flight>),
+    /// No record; an identity of its own tells its derived keys from those of other runs.
+    Nothing(RecordId),
 }
 
 const UNMARKED: u8 = 0;
@@ -50,25 +54,23 @@ const TOMBSTONE: u8 = 3;
 
 impl Run {
     pub(crate) fn new(flight: Arc<Flight>, attempt: u32) -> Self {
-        Self::with(Some(flight), attempt)
+        Self::with(Subject::Record(flight), attempt)
     }
 
     /// A run without a record.
     pub(crate) fn unprotected() -> Self {
-        let run = Self::with(None, 1);
-        let bytes = *Owner::random().as_bytes();
-        run.0.unprotected.store(u64::from_be_bytes(std::array::from_fn(|i| bytes[i])), Ordering::Relaxed);
-        run
+        Self::with(Subject::Nothing(RecordId::unprotected(Owner::random())), 1)
     }
 
-    fn with(flight: Option<Arc<Flight>>, attempt: u32) -> Self {
-        Self(Arc::new(Context {
-            flight,
-            attempt,
-            outer: current(),
-            mark: AtomicU8::new(UNMARKED),
-            unprotected: AtomicU64::new(0),
-        }))
+    fn with(subject: Subject, attempt: u32) -> Self {
+        Self(Arc::new(Context { subject, attempt, outer: current(), mark: AtomicU8::new(UNMARKED) }))
+    }
+
+    fn flight(&self) -> Option<&Flight> {
+        match &self.0.subject {
+            Subject::Record(flight) => Some(flight),
+            Subject::Nothing(_) => None,
+        }
     }
 
     /// How many times the work was begun: 1 for the first run, one more for each take-over or retry.
@@ -78,7 +80,7 @@ impl Run {
 
     /// Whether a record protects this run; not so if the policy let it run without a key or a store.
     pub fn is_protected(&self) -> bool {
-        self.0.flight.is_some()
+        self.flight().is_some()
     }
 
     /// A key for a system that this work calls, for example a payment provider, or for a unique column of your own.
@@ -86,10 +88,11 @@ impl Run {
     /// Stable for this identity over all attempts, different for every label, and in the form of a UUID; see
     /// [`RecordId::derive`]. Without a record it is different for every run.
     pub fn derive(&self, label: &str) -> String {
-        if let Some(flight) = &self.0.flight {
-            return flight.id().derive(label);
+        match &self.0.subject {
+            Subject::Record(flight) => flight.id(),
+            Subject::Nothing(id) => id,
         }
-        RecordId::unprotected(self.0.unprotected.load(Ordering::Relaxed)).derive(label)
+        .derive(label)
     }
 
     /// Says of the outcome that it is final, retryable, or final but not to be kept; obeyed whatever the status.
@@ -116,14 +119,14 @@ impl Run {
 
     /// The longest answer that is kept, in bytes; `None` without a record.
     pub(crate) fn max_response_bytes(&self) -> Option<usize> {
-        self.0.flight.as_ref().map(|flight| flight.config().max_response_bytes())
+        self.flight().map(|flight| flight.config().max_response_bytes())
     }
 }
 
 impl fmt::Debug for Run {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Run")
-            .field("record", &self.0.flight.as_ref().map(|flight| flight.id()))
+            .field("record", &self.flight().map(Flight::id))
             .field("attempt", &self.0.attempt)
             .field("mark", &self.marked())
             .finish()
