@@ -9,7 +9,9 @@ mod real {
     use std::time::Duration;
 
     pub(crate) use parking_lot::Mutex;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
+    #[cfg(feature = "memory")]
+    pub(crate) use std::sync::atomic::AtomicU64;
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
 
     /// Starts tasks on the runtime it was taken from, also from outside of it.
     #[derive(Clone, Debug)]
@@ -36,7 +38,9 @@ mod model {
     use std::future::Future;
     use std::time::Duration;
 
-    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize};
+    #[cfg(feature = "memory")]
+    pub(crate) use shuttle::sync::atomic::AtomicU64;
+    pub(crate) use shuttle::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
 
     /// A mutex without poisoning, as the real one.
     #[derive(Debug, Default)]
