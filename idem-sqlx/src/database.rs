@@ -68,4 +68,6 @@ pub enum Found {
     Record(Box<Row>),
     /// One that went away while it was looked at: try again.
     Vanished,
+    /// A transaction that is not committed yet has claimed it. This is what was there before, if anything was.
+    Locked(Option<Box<Row>>),
 }

@@ -3,6 +3,7 @@
 mod builder;
 mod ear;
 mod fault;
+mod found;
 mod lines;
 mod migrate;
 mod text;
@@ -13,12 +14,13 @@ use std::time::Duration;
 
 use idem_core::record::RecordId;
 use idem_core::store::StoreError;
-use sqlx::postgres::{PgPool, PgRow};
+use sqlx::postgres::PgPool;
 use tokio::time::sleep;
 
 pub use self::builder::PostgresBuilder;
 use self::ear::Ear;
 use self::fault::Fault;
+use self::found::{found, waited};
 use self::lines::{Done, Lines, Order};
 use self::text::{Names, Text, Texts, bind};
 use crate::database::{Database, Found, Round};
@@ -203,17 +205,12 @@ impl Database for Postgres {
     async fn claim(&self, id: &RecordId, step: Step) -> Result<Found, StoreError> {
         debug_assert_eq!(step.verb, Verb::Claim, "for {id:?}");
         let done = self.step(&step).await?;
-        // Nothing inserted and nothing there: what stood in the way came or went after the statement began.
-        let Some(row) = done.rows.first() else { return Ok(Found::Vanished) };
-        if waited(row)?.is_none() {
-            let row = record::read(row, 1)?;
-            if row.gone_at > row.now {
-                return Ok(Found::Record(Box::new(row)));
-            }
-            let step = Step { verb: Verb::Reclaim, ..step };
-            let done = self.step(&step).await?;
-            return Ok(if self.made_fresh(done, &step).await? { Found::Nothing } else { Found::Vanished });
-        }
+        let step = match found(done.rows.first())? {
+            Found::Nothing => step,
+            Found::Record(ref row) if row.gone_at <= row.now => Step { verb: Verb::Reclaim, ..step },
+            found => return Ok(found),
+        };
+        let done = if step.verb == Verb::Reclaim { self.step(&step).await? } else { done };
         Ok(if self.made_fresh(done, &step).await? { Found::Nothing } else { Found::Vanished })
     }
 
@@ -270,9 +267,4 @@ impl Postgres {
         round.start = Some(round.at);
         Ok(round.at)
     }
-}
-
-/// How long ago the clock of a granted lease was read, in microseconds; `None` if there was nothing to grant.
-fn waited(row: &PgRow) -> Result<Option<i64>, StoreError> {
-    sqlx::Row::try_get(row, 0).map_err(|error| Fault::of(error).into_error())
 }

@@ -19,6 +19,9 @@ use crate::step::Step;
 use crate::sweeper::Sweeper;
 use crate::waiters::Waiters;
 
+/// What is told of a claim in a transaction that is not committed yet. It has no lease; this is when to look again.
+const LOCKED: Claimed = Claimed::InFlight { lease_left: Duration::from_secs(1) };
+
 /// A store in an SQL database. Clones share it.
 #[derive(Debug)]
 pub struct SqlStore<B> {
@@ -92,6 +95,13 @@ impl<B: Database> SqlStore<B> {
                     }
                 },
                 Found::Vanished => {}
+                Found::Locked(before) => {
+                    return match before.map(|row| row.judge(claim)) {
+                        Some(Judgement::Refused(answer)) => Ok(answer),
+                        Some(Judgement::Unreadable) => Err(no_answer()),
+                        Some(Judgement::Free { .. }) | None => Ok(LOCKED),
+                    };
+                }
             }
             // Somebody was faster: look again at what they made of it.
         }

@@ -59,32 +59,59 @@ macro_rules! columns {
     };
 }
 
+/// What a record's advisory lock is called: the first 64 bits of its id.
+macro_rules! lock {
+    () => {
+        "('x' || encode(substr($1, 1, 8), 'hex'))::bit(64)::bigint"
+    };
+}
+
+/// Tries to take the record's lock beside other claims until the statement is committed.
+///
+/// A transaction that has claimed the record holds the lock alone. Nobody waits for it: its row cannot be seen, and to
+/// run into its index entry or its row would mean to wait for its end.
+macro_rules! beside_others {
+    () => {
+        concat!("pg_try_advisory_xact_lock_shared(", lock!(), ")")
+    };
+}
+
 /// A claim that inserts tells how long ago it read the clock: it may have waited for another's insertion since. One that
-/// does not writes nothing, and reads the record, gone or not, as it was when the statement began.
-pub(crate) const STATEMENTS: Statements = Statements {
-    claim: concat!(
-        r#"WITH inserted AS (
+/// does not writes nothing, and reads the record, gone or not, as it was when the statement began. In the last column it
+/// tells whether it was free to insert.
+macro_rules! claim {
+    ($lock:expr) => {
+        concat!(
+            "WITH lock AS MATERIALIZED (SELECT ",
+            $lock,
+            r#" AS free), inserted AS (
             INSERT INTO "idem_records" AS r
                 (id, operation, key_hint, state, fingerprint, owner, attempt, on_crash,
                  created_at, lease_until, expires_at, gone_at, answer)
             SELECT $1, $2, $3, 'in_flight', $4, $5, 1, $6, t.now, t.now + $7, "#,
-        until!("$8", "t.now"),
-        ", ",
-        until!("$8", "t.now"),
-        ", NULL FROM (SELECT ",
-        now!(),
-        " AS now) AS t
+            until!("$8", "t.now"),
+            ", ",
+            until!("$8", "t.now"),
+            ", NULL FROM (SELECT ",
+            now!(),
+            " AS now FROM lock WHERE free) AS t
             ON CONFLICT (id) DO NOTHING
             RETURNING ",
-        now!(),
-        " - r.created_at AS waited
+            now!(),
+            " - r.created_at AS waited
         )
-        SELECT waited, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM inserted
+        SELECT waited, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, true
+            FROM inserted
         UNION ALL
         SELECT NULL, ",
-        columns!("answer"),
-        r#" FROM "idem_records" WHERE id = $1 AND NOT EXISTS (SELECT FROM inserted)"#,
-    ),
+            columns!("answer"),
+            r#", free FROM lock LEFT JOIN "idem_records" ON id = $1 WHERE NOT EXISTS (SELECT FROM inserted)"#,
+        )
+    };
+}
+
+pub(crate) const STATEMENTS: Statements = Statements {
+    claim: claim!(beside_others!()),
     reclaim: concat!(
         r#"UPDATE "idem_records" SET
             operation = $2, key_hint = $3, state = 'in_flight', fingerprint = $4, owner = $5, attempt = 1, on_crash = $6,
@@ -99,6 +126,8 @@ pub(crate) const STATEMENTS: Statements = Statements {
         ", awaited = false, answer = NULL
         WHERE id = $1 AND gone_at <= ",
         now!(),
+        " AND ",
+        beside_others!(),
         " RETURNING ",
         now!(),
         " - (lease_until - $7) AS waited",
@@ -115,6 +144,8 @@ pub(crate) const STATEMENTS: Statements = Statements {
         r"
         WHERE id = $1 AND state = $8 AND owner = $9 AND attempt = $10 AND lease_until = $11 AND gone_at > ",
         now!(),
+        " AND ",
+        beside_others!(),
         " RETURNING ",
         now!(),
         " - (lease_until - $6) AS waited",
