@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// An account that is not root: this process's own, or one to change to.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Account {
+pub struct Account {
     /// User and group, if this process has to change to them.
     other: Option<(u32, u32)>,
 }

@@ -4,15 +4,22 @@
 //! user that is not root. It is gone when its owner is dropped or the test process ends, in whatever way. One server is
 //! shared by the tests of a program; who wants to kill or pause one starts one of his own.
 //!
-//! `scripts/setup` installs what is needed on Debian. `IDEM_TEST_POSTGRES_URL` names a server that is used instead of a
-//! shared one of our own.
+//! `scripts/setup` installs what is needed on Debian. `IDEM_TEST_POSTGRES_URL` and `IDEM_TEST_MYSQL_URL` name servers that
+//! are used instead of shared ones of our own.
 
 mod account;
+mod database;
 mod log;
+mod mariadb;
 mod postgres;
 mod process;
 mod proxy;
+mod server;
 mod watchdog;
 
-pub use postgres::{Database, PostgresServer};
+pub use account::Account;
+pub use database::Database;
+pub use mariadb::{MariaDb, MariaDbServer};
+pub use postgres::{Postgres, PostgresServer};
 pub use proxy::Proxy;
+pub use server::{Product, Server};
