@@ -85,6 +85,7 @@ pub use idem_core::detach::Carry;
 pub use idem_core::engine::Idempotency;
 pub use idem_core::error::{Error, ErrorKind};
 pub use idem_core::global::{global, set_global};
+pub use idem_core::join::{Joined, Part};
 pub use idem_core::key::{Key, Scope, ToKey};
 pub use idem_core::outcome::Outcome;
 pub use idem_core::policy::{
@@ -93,6 +94,8 @@ pub use idem_core::policy::{
 pub use idem_core::record::{Inspection, RecordId, State};
 pub use idem_core::run::{Run, current};
 pub use idem_core::store::Store;
+pub use idem_core::transaction::{TransactionalStore, Tx};
+pub use idem_core::transactional::Transactional;
 
 pub use idem_core as core;
 

@@ -22,10 +22,12 @@ use crate::value::Keep;
 
 /// One request to do an operation: give it a key and a fingerprint, then run it.
 ///
-/// Made by [`Idempotency::call`]. What is wrong with the key, the scope or the fingerprint is told by `run`.
+/// Made by [`Idempotency::call`]. What is wrong with the key, the scope or the fingerprint is told by `run`. A call that
+/// knows its store, `Call<Arc<S>>`, is made by a [`Transactional`](crate::transactional::Transactional) engine.
 #[derive(Debug)]
 #[must_use = "a call does nothing until it is run"]
-pub struct Call {
+pub struct Call<S = ()> {
+    store: S,
     engine: Idempotency,
     operation: Operation,
     key: Result<Key, KeyError>,
@@ -54,6 +56,7 @@ impl Call {
     pub(crate) fn new(engine: Idempotency, operation: Operation) -> Self {
         let policy = *engine.config().policy();
         Self {
+            store: (),
             engine,
             operation,
             key: Err(KeyError::Missing),
@@ -62,6 +65,18 @@ impl Call {
             policy,
             refused: None,
         }
+    }
+}
+
+impl<S> Call<S> {
+    /// The same call, over what is known of its store.
+    pub(crate) fn over<O>(self, store: O) -> Call<O> {
+        let Self { store: _, engine, operation, key, scope, payload, policy, refused } = self;
+        Call { store, engine, operation, key, scope, payload, policy, refused }
+    }
+
+    pub(crate) fn store(&self) -> &S {
+        &self.store
     }
 
     pub(crate) fn refused(mut self, error: Error) -> Self {
@@ -260,7 +275,7 @@ impl Call {
 
     /// Checks what was given, and makes the record's identity and the claim.
     pub(crate) fn begin(self) -> Result<Begun, Error> {
-        let Self { engine, operation, key, scope, payload, policy, refused } = self;
+        let Self { store: _, engine, operation, key, scope, payload, policy, refused } = self;
         if let Some(error) = refused {
             return Err(error);
         }

@@ -9,6 +9,8 @@ use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Secrets;
 use crate::policy::{Expired, InFlight, Missing, OnCrash, OnDisconnect, OnStoreError, Policy};
 use crate::store::Store;
+use crate::transaction::TransactionalStore;
+use crate::transactional::Transactional;
 
 /// What an engine was built with.
 #[derive(Debug, Clone)]
@@ -63,19 +65,46 @@ impl Default for Config {
     }
 }
 
-/// Builds an [`Idempotency`] engine.
+/// Builds an [`Idempotency`] engine, or a [`Transactional`] one, which knows its store.
 #[derive(Debug)]
 #[must_use]
-pub struct Builder {
+pub struct Builder<S = ()> {
     store: Arc<dyn Store>,
+    typed: S,
     config: Config,
 }
 
 impl Builder {
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
-        Self { store, config: Config::default() }
+        Self { store, typed: (), config: Config::default() }
     }
 
+    /// Builds the engine.
+    ///
+    /// # Errors
+    ///
+    /// When a duration or limit is zero, which would protect nothing, or the replay header is no header name.
+    pub fn build(self) -> Result<Idempotency, Error> {
+        self.engine().map(|(engine, ())| engine)
+    }
+}
+
+impl<S: TransactionalStore> Builder<Arc<S>> {
+    pub(crate) fn typed(store: Arc<S>) -> Self {
+        Self { store: store.clone(), typed: store, config: Config::default() }
+    }
+
+    /// Builds the engine.
+    ///
+    /// # Errors
+    ///
+    /// When a duration or limit is zero, which would protect nothing, or the replay header is no header name.
+    pub fn build(self) -> Result<Transactional<S>, Error> {
+        self.engine().map(|(engine, store)| Transactional::over(engine, store))
+    }
+}
+
+impl<S> Builder<S> {
     /// Sets how long answers are replayed, from their completion. Default: 24 hours.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.config.policy.ttl = ttl;
@@ -182,12 +211,7 @@ impl Builder {
         self
     }
 
-    /// Builds the engine.
-    ///
-    /// # Errors
-    ///
-    /// When a duration or limit is zero, which would protect nothing, or the replay header is no header name.
-    pub fn build(self) -> Result<Idempotency, Error> {
+    fn engine(self) -> Result<(Idempotency, S), Error> {
         let fault = self.config.policy.fault().or_else(|| {
             let name = &self.config.replay_header;
             if self.config.store_timeout.is_zero() {
@@ -202,7 +226,7 @@ impl Builder {
         });
         match fault {
             Some(fault) => Err(Error::new(ErrorKind::Misuse).with_detail(fault)),
-            None => Ok(Idempotency::with_config(self.store, self.config)),
+            None => Ok((Idempotency::with_config(self.store, self.config), self.typed)),
         }
     }
 }

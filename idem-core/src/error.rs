@@ -61,6 +61,8 @@ pub enum ErrorKind {
     LeaseLost,
     /// The work ran longer than it may and was aborted.
     Aborted,
+    /// The database refused to commit the work's transaction; nothing of it is left.
+    CommitRefused,
     /// What was asked for cannot be fingerprinted.
     FingerprintFailed,
     /// The request is larger than what is compared.
@@ -86,6 +88,7 @@ impl ErrorKind {
             Self::Undecodable => "idempotency_undecodable",
             Self::LeaseLost => "idempotency_lease_lost",
             Self::Aborted => "idempotency_aborted",
+            Self::CommitRefused => "idempotency_commit_refused",
             Self::FingerprintFailed => "idempotency_fingerprint_failed",
             Self::RequestTooLarge => "idempotency_request_too_large",
             Self::Misuse => "idempotency_misuse",
@@ -108,6 +111,7 @@ impl ErrorKind {
             Self::Undecodable => "The stored response cannot be read",
             Self::LeaseLost => "The claim on this Idempotency-Key was lost",
             Self::Aborted => "The request ran too long",
+            Self::CommitRefused => "The request's transaction could not be committed",
             Self::FingerprintFailed => "The request cannot be fingerprinted",
             Self::RequestTooLarge => "The request is too large",
             Self::Misuse => "Idempotency is misconfigured",
@@ -122,7 +126,11 @@ impl ErrorKind {
             Self::AnswerUnavailable => 410,
             Self::RequestTooLarge => 413,
             Self::Mismatch => 422,
-            Self::ScopeInvalid | Self::Undecodable | Self::FingerprintFailed | Self::Misuse => 500,
+            Self::ScopeInvalid
+            | Self::Undecodable
+            | Self::CommitRefused
+            | Self::FingerprintFailed
+            | Self::Misuse => 500,
             Self::StoreUnavailable | Self::Overloaded | Self::Aborted => 503,
         }
     }
@@ -131,7 +139,12 @@ impl ErrorKind {
     pub const fn is_retryable(self) -> bool {
         matches!(
             self,
-            Self::InFlight | Self::StoreUnavailable | Self::Overloaded | Self::LeaseLost | Self::Aborted
+            Self::InFlight
+                | Self::StoreUnavailable
+                | Self::Overloaded
+                | Self::LeaseLost
+                | Self::Aborted
+                | Self::CommitRefused
         )
     }
 }
@@ -222,6 +235,7 @@ impl Error {
         let kind = match error.kind() {
             StoreErrorKind::Full => ErrorKind::Overloaded,
             StoreErrorKind::Corrupt => ErrorKind::Undecodable,
+            StoreErrorKind::CommitRefused => ErrorKind::CommitRefused,
             _ => ErrorKind::StoreUnavailable,
         };
         Self::new(kind).with_source(error)
@@ -328,6 +342,7 @@ impl fmt::Display for Error {
             ErrorKind::Undecodable => "the stored answer cannot be read",
             ErrorKind::LeaseLost => "the lease was lost while the work ran",
             ErrorKind::Aborted => "the work ran too long and was aborted",
+            ErrorKind::CommitRefused => "the database refused to commit the work's transaction",
             ErrorKind::FingerprintFailed => "the request cannot be fingerprinted",
             ErrorKind::RequestTooLarge => "the request is too large to be compared",
             ErrorKind::Misuse => "idem is misused",

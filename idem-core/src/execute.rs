@@ -16,7 +16,7 @@ use crate::store::Claimed;
 use crate::sync::{Instant, sleep};
 use crate::telemetry::Watch;
 
-impl Call {
+impl<S> Call<S> {
     /// Runs work that says itself what becomes of the record: for adapters.
     ///
     /// The work goes on if the caller goes away, unless [`OnDisconnect::Cancel`] is set.
@@ -158,7 +158,7 @@ fn unclaimed(flight: &Flight, error: Error) -> Result<(), Error> {
     Err(error)
 }
 
-fn replayed<R>(
+pub(crate) fn replayed<R>(
     flight: &Flight,
     answer: &Answer,
     replay: impl FnOnce(&Answer) -> Result<R, ReplayError>,
@@ -202,14 +202,14 @@ async fn conclude_otherwise<R>(
 }
 
 /// How long a caller waits for another to finish.
-struct Patience {
+pub(crate) struct Patience {
     deadline: Option<Instant>,
     /// When it last began to wait.
     waited: Option<Instant>,
 }
 
 impl Patience {
-    fn new(flight: &Flight) -> Self {
+    pub(crate) fn new(flight: &Flight) -> Self {
         const FAR: Duration = Duration::from_hours(24 * 365);
         Self {
             deadline: match flight.policy().in_flight {
@@ -223,7 +223,11 @@ impl Patience {
     }
 
     /// What to do about a refused claim: replay the answer, or (`None`) claim again.
-    async fn refused(&mut self, flight: &Flight, claimed: Claimed) -> Result<Option<Answer>, Error> {
+    pub(crate) async fn refused(
+        &mut self,
+        flight: &Flight,
+        claimed: Claimed,
+    ) -> Result<Option<Answer>, Error> {
         match (claimed, self.deadline) {
             (Claimed::Completed { answer, .. }, _) => Ok(Some(answer)),
             (Claimed::InFlight { lease_left }, Some(deadline)) if Instant::now() < deadline => {

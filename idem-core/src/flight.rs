@@ -90,8 +90,18 @@ impl Flight {
         self.abandoned.load(Ordering::SeqCst)
     }
 
-    fn store_timeout(&self) -> Duration {
+    pub(crate) fn store_timeout(&self) -> Duration {
         self.engine.0.config.store_timeout
+    }
+
+    /// The claim as it is made.
+    pub(crate) fn asked(&self) -> &Claim {
+        &self.claim
+    }
+
+    /// Whether fewer handlers run than may.
+    pub(crate) fn has_room(&self) -> bool {
+        self.engine.0.tracker.has_room(self.engine.0.config.max_in_flight)
     }
 
     /// Claims the record, or tells why it cannot be had.
@@ -100,7 +110,7 @@ impl Flight {
     pub(crate) async fn claim(self: &Arc<Self>) -> Result<Boarding, Error> {
         let shared = &self.engine.0;
         let limit = shared.config.max_in_flight;
-        if !shared.tracker.has_room(limit) {
+        if !self.has_room() {
             return self.look().await;
         }
         let mut active = shared.tracker.enter();
@@ -157,7 +167,7 @@ impl Flight {
     }
 
     /// Answers a live key while there is no room for a new one.
-    async fn look(&self) -> Result<Boarding, Error> {
+    pub(crate) async fn look(&self) -> Result<Boarding, Error> {
         let record = self.try_look_up().await.map_err(|error| Error::from_store(error).at(&self.id))?;
         record
             .and_then(|record| self.judge(record))

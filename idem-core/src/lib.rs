@@ -20,6 +20,7 @@ mod flight;
 pub mod global;
 #[cfg(feature = "http")]
 pub mod http;
+pub mod join;
 pub mod key;
 mod lease;
 #[cfg(feature = "memory")]
@@ -34,6 +35,9 @@ pub mod store;
 mod sync;
 pub mod telemetry;
 mod tracker;
+mod transact;
+pub mod transaction;
+pub mod transactional;
 #[doc(hidden)]
 pub mod value;
 mod within;

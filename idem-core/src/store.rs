@@ -259,6 +259,9 @@ pub enum StoreErrorKind {
     Corrupt,
     /// It is not set up: no table, no permission, a wrong version.
     Misconfigured,
+    /// It refused to commit a transaction, of which nothing is left: a conflict with another, or a constraint that was not
+    /// checked before.
+    CommitRefused,
 }
 
 impl StoreError {
@@ -294,6 +297,7 @@ impl fmt::Display for StoreError {
             StoreErrorKind::Full => "the store has no room for a new record",
             StoreErrorKind::Corrupt => "the store holds what this release cannot read",
             StoreErrorKind::Misconfigured => "the store is not set up for idem",
+            StoreErrorKind::CommitRefused => "the database refused to commit",
         })
     }
 }

@@ -9,6 +9,7 @@ use crate::answer::{Answer, AnswerKind, Codec, Undecodable};
 use crate::error::{ReplayError, Tombstone};
 use crate::policy::{Mark, Verdict};
 use crate::run::Run;
+use crate::transaction::Writes;
 
 /// How the results of a function are kept and replayed.
 ///
@@ -16,6 +17,7 @@ use crate::run::Run;
 #[derive(Debug)]
 pub struct Keep<R> {
     verdict: fn(&Run, &R) -> Verdict,
+    failed: fn(&R) -> bool,
     replay: fn(&Answer) -> Result<R, ReplayError>,
 }
 
@@ -33,7 +35,7 @@ impl<T, E> Keep<Result<T, E>> {
     where
         T: Serialize + DeserializeOwned,
     {
-        Self { verdict: judge_ok, replay: replay_ok }
+        Self { verdict: judge_ok, failed: Result::is_err, replay: replay_ok }
     }
 
     /// `Ok` and `Err` are final.
@@ -42,7 +44,7 @@ impl<T, E> Keep<Result<T, E>> {
         T: Serialize + DeserializeOwned,
         E: Serialize + DeserializeOwned,
     {
-        Self { verdict: judge_both, replay: replay_both }
+        Self { verdict: judge_both, failed: Result::is_err, replay: replay_both }
     }
 }
 
@@ -54,6 +56,13 @@ impl<R> Keep<R> {
         Fut: Future<Output = R>,
     {
         move |run| Judged { work: work(run.clone()), run, verdict: self.verdict }
+    }
+
+    /// What becomes of the record, and of what was written in its transaction.
+    pub(crate) fn judge(self, run: &Run, result: &R) -> (Verdict, Writes) {
+        let verdict = (self.verdict)(run, result);
+        let kept = matches!(verdict, Verdict::Complete(_)) && !(self.failed)(result);
+        (verdict, if kept { Writes::Keep } else { Writes::Undo })
     }
 
     /// Reads a stored result back.
@@ -117,6 +126,11 @@ fn tombstone(codec: Codec) -> Verdict {
     Verdict::Complete(Answer::tombstone(codec))
 }
 
+/// The verdict on a value that is final.
+pub(crate) fn kept<T: Serialize>(run: &Run, value: &T) -> Verdict {
+    complete(run, Codec::JsonOk, value)
+}
+
 /// Keeps the value, or that there was one if it is too large or has no JSON form: it must not run again for that, nor
 /// for a panic of its `Serialize`.
 fn complete<T: Serialize>(run: &Run, codec: Codec, value: &T) -> Verdict {
@@ -145,9 +159,14 @@ fn complete<T: Serialize>(run: &Run, codec: Codec, value: &T) -> Verdict {
 
 /// Decodes a stored `Ok`.
 fn replay_ok<T: DeserializeOwned, E>(answer: &Answer) -> Result<Result<T, E>, ReplayError> {
+    replay_value(answer).map(Ok)
+}
+
+/// Decodes what a stored `Ok` holds.
+pub(crate) fn replay_value<T: DeserializeOwned>(answer: &Answer) -> Result<T, ReplayError> {
     match answer.open()? {
         (AnswerKind::Tombstone, ..) => Err(ReplayError::Tombstone(Tombstone::default())),
-        (AnswerKind::Full, Codec::JsonOk, json) => decode(&json).map(Ok),
+        (AnswerKind::Full, Codec::JsonOk, json) => decode(&json),
         _ => Err(Undecodable("it is no `Ok` of a function").into()),
     }
 }

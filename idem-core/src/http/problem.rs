@@ -186,6 +186,9 @@ fn detail(error: &Error) -> String {
             "The request took too long and may have been carried out in part. Retry with the same key, never with a \
              new one."
         }
+        ErrorKind::CommitRefused => {
+            "The request was undone, since its changes could not be committed. Retry with the same key."
+        }
         ErrorKind::RequestTooLarge => {
             let reason = error.detail().map(|reason| format!(" ({reason})")).unwrap_or_default();
             return format!("The body of the request is too large{reason}. The request was not carried out.");
@@ -213,7 +216,7 @@ mod tests {
         serde_json::from_slice(response.body()).unwrap()
     }
 
-    const KINDS: [ErrorKind; 16] = [
+    const KINDS: [ErrorKind; 17] = [
         ErrorKind::KeyRequired,
         ErrorKind::KeyInvalid,
         ErrorKind::ScopeInvalid,
@@ -227,6 +230,7 @@ mod tests {
         ErrorKind::Undecodable,
         ErrorKind::LeaseLost,
         ErrorKind::Aborted,
+        ErrorKind::CommitRefused,
         ErrorKind::FingerprintFailed,
         ErrorKind::RequestTooLarge,
         ErrorKind::Misuse,
