@@ -46,6 +46,10 @@
 //! # `idempotency_scope_invalid`
 //! Status 500. The server could not tell who is asking.
 //!
+//! # `idempotency_commit_refused`
+//! Status 500. The database refused to commit the request's transaction, because of another one or of a constraint that is
+//! checked at the commit. Nothing of the request is left; retry with the same key.
+//!
 //! # `idempotency_fingerprint_failed`
 //! Status 500. The server could not fingerprint the request.
 //!
