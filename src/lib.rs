@@ -39,7 +39,8 @@
 //!
 //! - [`macro@idempotent`] for any async function, `idem::axum::idempotent` (feature `axum`) for handlers
 //! - [`Idempotency`], the engine: made once, cloned everywhere; [`Idempotency::call`] does by hand what the attribute does
-//! - [`Store`], the contract of stores; [`MemoryStore`], `SqliteStore` (feature `sqlite`) and `PostgresStore` (feature `postgres`)
+//! - [`Store`], the contract of stores; [`MemoryStore`], `SqliteStore` (feature `sqlite`), `PostgresStore` (feature
+//!   `postgres`) and `MySqlStore` (feature `mysql`)
 //! - [`current`], for a handler that wants its attempt, a derived key, or to say something of its outcome
 //! - `idem::guide` (in the documentation of all features): what is promised, keys and scopes, HTTP, stores, operating
 //!
@@ -55,6 +56,7 @@
 //! | `memory` (default) | [`MemoryStore`] |
 //! | `sqlite` | `SqliteStore`, through sqlx |
 //! | `postgres` | `PostgresStore`, through sqlx |
+//! | `mysql` | `MySqlStore`, for MariaDB and MySQL, through sqlx |
 //! | `tls-rustls` | TLS to database servers |
 //! | `axum` | `idem::axum`, for axum 0.8 |
 //! | `metrics` | the counters `idem_calls_total` and `idem_troubles_total` of the `metrics` crate |
@@ -74,6 +76,7 @@ pub mod axum;
     feature = "memory",
     feature = "sqlite",
     feature = "postgres",
+    feature = "mysql",
     feature = "axum"
 ))]
 pub mod guide;
@@ -109,11 +112,13 @@ pub mod __private;
 #[cfg(feature = "memory")]
 pub use idem_core::memory::MemoryStore;
 
+#[cfg(feature = "mysql")]
+pub use idem_sqlx::MySqlStore;
 #[cfg(feature = "postgres")]
 pub use idem_sqlx::PostgresStore;
 #[cfg(feature = "sqlite")]
 pub use idem_sqlx::SqliteStore;
 #[cfg(feature = "sqlite")]
 pub use idem_sqlx::sqlite::Durability;
-#[cfg(any(feature = "postgres", feature = "sqlite"))]
+#[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
 pub use idem_sqlx::{Migration, Sweeper, TableName};

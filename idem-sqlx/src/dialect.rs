@@ -1,5 +1,7 @@
 //! Dialects: the same statements, in the same order, in the words of each database.
 
+#[cfg(feature = "mysql")]
+pub(crate) mod mysql;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
 #[cfg(feature = "sqlite")]

@@ -1,14 +1,18 @@
 //! SQL stores for idem, through sqlx.
 //!
-//! `PostgresStore` (feature `postgres`) keeps records in a PostgreSQL database, `SqliteStore` (feature `sqlite`) in an
-//! SQLite one. All stores here are one generic body over a list of statements for each database; see `dialect/` for their
+//! `PostgresStore` (feature `postgres`) keeps records in a PostgreSQL database, `MySqlStore` (feature `mysql`) in one of
+//! MySQL or MariaDB, `SqliteStore` (feature `sqlite`) in an SQLite one. All stores here are one generic body over a list of statements for each database; see `dialect/` for their
 //! differences.
 
 // Each database uses its part of the generic body.
-#![cfg_attr(not(all(feature = "postgres", feature = "sqlite")), allow(dead_code))]
+#![cfg_attr(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")), allow(dead_code))]
 
 mod database;
 mod dialect;
+#[cfg(feature = "mysql")]
+mod fault;
+#[cfg(feature = "mysql")]
+mod lines;
 mod record;
 mod row;
 mod span;
@@ -18,12 +22,16 @@ mod sweeper;
 mod table;
 mod waiters;
 
+#[cfg(feature = "mysql")]
+pub mod mysql;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 
 pub use dialect::Migration;
+#[cfg(feature = "mysql")]
+pub use mysql::MySqlStore;
 #[cfg(feature = "postgres")]
 pub use postgres::PostgresStore;
 #[cfg(feature = "sqlite")]
