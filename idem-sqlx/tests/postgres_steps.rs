@@ -2,19 +2,21 @@
 #![cfg(feature = "postgres")]
 
 mod common;
+mod suite;
 
 use std::time::{Duration, Instant};
 
 use common::{DAY, HOUR, answer, claim, completed, granted, id, released};
-use idem_core::owner::Owner;
-use idem_core::record::{RecordId, State};
-use idem_core::store::{Claim, Claimed, Fenced, OnCrash, Release, Retention, Settle, Settled, Store as _};
+use idem_core::record::RecordId;
+use idem_core::store::{Claim, Claimed, Fenced, Release, Retention, Store as _};
 use idem_sqlx::PostgresStore;
 use idem_testkit::{Database, PostgresServer, Proxy};
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
 
 const SECOND: Duration = Duration::from_secs(1);
+
+suite::steps_tests!(suite::Postgres);
 
 async fn database() -> Database {
     PostgresServer::shared().database().await
@@ -38,44 +40,6 @@ async fn until_blocked(observer: &mut PgConnection) {
 /// Keeps a lock for a while that somebody waits for: that takes time, and nothing tells of it.
 async fn hold(span: Duration) {
     tokio::time::sleep(span).await;
-}
-
-#[tokio::test]
-async fn a_replay_a_conflict_and_a_mismatch_write_nothing() {
-    // A server of its own, on which nobody else writes, not even itself.
-    let server = PostgresServer::start(&["autovacuum=off", "wal_level=minimal", "max_wal_senders=0"]);
-    let database = server.database().await;
-    for prepared in [true, false] {
-        let builder = PostgresStore::builder().url(database.url()).prepared(prepared);
-        let store = builder.table(if prepared { "keys" } else { "other_keys" }).open().await.unwrap();
-        let (done, busy) = (id("done"), id("busy"));
-        completed(&store, &done, DAY).await;
-        granted(&store, &busy, &claim("payload")).await;
-        let mut observer = PgConnection::connect(database.url()).await.unwrap();
-        // What earlier updates left to be tidied up by the next reader is not the readers' fault.
-        observer.execute("VACUUM").await.unwrap();
-        let mut written = async || {
-            let log: String = scalar(&mut observer, "SELECT pg_current_wal_insert_lsn()::text").await;
-            let transactions: String =
-                scalar(&mut observer, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text").await;
-            (log, transactions)
-        };
-        let before = written().await;
-        for _ in 0..20 {
-            assert!(matches!(
-                store.claim(&done, &claim("payload")).await.unwrap(),
-                Claimed::Completed { .. }
-            ));
-            assert!(matches!(store.claim(&done, &claim("another")).await.unwrap(), Claimed::Mismatch));
-            assert!(matches!(store.claim(&busy, &claim("payload")).await.unwrap(), Claimed::InFlight { .. }));
-            assert!(matches!(store.claim(&busy, &claim("another")).await.unwrap(), Claimed::Mismatch));
-            let lost = store.complete(&busy, Owner::random(), &answer("late"), DAY).await.unwrap();
-            assert_eq!(lost, Fenced::Lost);
-        }
-        assert_eq!(written().await, before);
-        granted(&store, &id("fresh"), &claim("payload")).await;
-        assert_ne!(written().await, before, "the observer sees what is written");
-    }
 }
 
 #[tokio::test]
@@ -121,15 +85,10 @@ async fn a_fresh_call_writes_little_and_changes_no_index_when_it_completes() {
 #[tokio::test]
 async fn each_step_is_one_statement_and_one_trip() {
     let database = database().await;
-    let port: i32 =
-        scalar(&mut PgConnection::connect(database.url()).await.unwrap(), "SELECT inet_server_port()").await;
-    let proxy = Proxy::to(u16::try_from(port).unwrap()).await;
-    let url = database.url().replace(&format!(":{port}/"), &format!(":{}/", proxy.port()));
-    assert_ne!(url, database.url(), "the way leads through the proxy");
-    let url = format!("{url}?sslmode=disable");
+    let proxy = Proxy::before(database.url()).await;
     for prepared in [true, false] {
         let table = if prepared { "keys" } else { "other_keys" };
-        let builder = PostgresStore::builder().url(&url).prepared(prepared).table(table);
+        let builder = PostgresStore::builder().url(proxy.url()).prepared(prepared).table(table);
         let store = builder.connections(1).open().await.unwrap();
         // Once, so that everything is prepared.
         for end in [Release::Undo(HOUR), Release::KeepBinding(HOUR)] {
@@ -170,7 +129,7 @@ async fn each_step_is_one_statement_and_one_trip() {
 }
 
 #[tokio::test]
-async fn a_lease_starts_when_the_wait_was_over_not_when_it_began() {
+async fn a_lease_of_a_claim_starts_when_its_wait_was_over() {
     let database = database().await;
     let store = PostgresStore::open(database.url()).await.unwrap();
     let mut observer = PgConnection::connect(database.url()).await.unwrap();
@@ -260,181 +219,6 @@ async fn the_time_zone_of_a_session_changes_nothing() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_waiters_hold_no_connection_and_wake_at_once() {
-    let database = database().await;
-    let pool = PgPoolOptions::new().max_connections(1).connect(database.url()).await.unwrap();
-    for store in [
-        PostgresStore::builder().url(database.url()).connections(1).open().await.unwrap(),
-        PostgresStore::builder().pool(&pool).table("other_keys").open().await.unwrap(),
-    ] {
-        let holder = claim("payload");
-        granted(&store, &id("k"), &holder).await;
-        let waiters: Vec<_> = (0..100)
-            .map(|_| {
-                let store = store.clone();
-                tokio::spawn(async move {
-                    store.changed(&id("k"), HOUR).await;
-                    store.claim(&id("k"), &claim("payload")).await.unwrap()
-                })
-            })
-            .collect();
-        // Other keys go on meanwhile.
-        for n in 0..20 {
-            completed(&store, &id(&n.to_string()), DAY).await;
-        }
-        assert!(waiters.iter().all(|waiter| !waiter.is_finished()));
-        assert_eq!(store.complete(&id("k"), holder.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
-        for waiter in waiters {
-            assert!(matches!(waiter.await.unwrap(), Claimed::Completed { .. }));
-        }
-    }
-}
-
-const AWAITED: &str = "SELECT count(*) FROM idem_records WHERE awaited AND state = 'in_flight'";
-const TERMINATE: &str = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
-    WHERE datname = current_database() AND query LIKE 'LISTEN%'";
-
-/// Waits until somebody expects to be told.
-async fn until_awaited(observer: &mut PgConnection) {
-    while scalar::<i64>(observer, AWAITED).await == 0 {
-        tokio::task::yield_now().await;
-    }
-}
-
-/// Lets one store wait for what another does, and tells how long it took to learn of it.
-async fn learnt(
-    here: &PostgresStore,
-    elsewhere: &PostgresStore,
-    key: &str,
-    observer: &mut PgConnection,
-) -> Duration {
-    let holder = claim("payload");
-    granted(elsewhere, &id(key), &holder).await;
-    let waiting = tokio::spawn({
-        let (here, id) = (here.clone(), id(key));
-        async move {
-            loop {
-                here.changed(&id, HOUR).await;
-                if matches!(here.claim(&id, &claim("payload")).await.unwrap(), Claimed::Completed { .. }) {
-                    return Instant::now();
-                }
-            }
-        }
-    });
-    until_awaited(observer).await;
-    assert_eq!(elsewhere.complete(&id(key), holder.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
-    let done = Instant::now();
-    waiting.await.unwrap().saturating_duration_since(done)
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_are_told_what_another_store_did() {
-    let database = database().await;
-    let pool = PgPoolOptions::new().max_connections(1).connect(database.url()).await.unwrap();
-    let here = PostgresStore::from_pool(&pool).await.unwrap();
-    let elsewhere = PostgresStore::open(database.url()).await.unwrap();
-    let mut observer = PgConnection::connect(database.url()).await.unwrap();
-    let mut took = Vec::new();
-    for n in 0..8 {
-        took.push(learnt(&here, &elsewhere, &n.to_string(), &mut observer).await);
-    }
-    println!("told after {took:?}");
-    // Looking for themselves they would take half a second on the average.
-    assert!(took.iter().sum::<Duration>() < 2 * SECOND, "{took:?}");
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_whose_connection_breaks_off_are_woken_and_listen_again() {
-    let database = database().await;
-    let here = PostgresStore::open(database.url()).await.unwrap();
-    let elsewhere = PostgresStore::open(database.url()).await.unwrap();
-    let mut observer = PgConnection::connect(database.url()).await.unwrap();
-    let holder = claim("payload");
-    granted(&elsewhere, &id("k"), &holder).await;
-    let waiting = tokio::spawn({
-        let here = here.clone();
-        async move { here.changed(&id("k"), HOUR).await }
-    });
-    until_awaited(&mut observer).await;
-    assert_eq!(scalar::<i64>(&mut observer, TERMINATE).await, 1);
-    waiting.await.unwrap();
-    assert_eq!(elsewhere.release(&id("k"), holder.owner, Release::Undo(HOUR)).await.unwrap(), Fenced::Held);
-    learnt(&here, &elsewhere, "again", &mut observer).await;
-    assert_eq!(scalar::<i64>(&mut observer, TERMINATE).await, 1);
-}
-
-#[tokio::test]
-async fn waiters_who_cannot_be_told_look_for_themselves() {
-    let database = database().await;
-    let builder = PostgresStore::builder().url(database.url());
-    let here = builder.clone().listen(false).open().await.unwrap();
-    let elsewhere = builder.prepared(false).open().await.unwrap();
-    for (here, elsewhere, key) in [(&here, &elsewhere, "one"), (&elsewhere, &here, "two")] {
-        let holder = claim("payload");
-        granted(elsewhere, &id(key), &holder).await;
-        let (id, done) = (id(key), answer("done"));
-        let waiting = here.changed(&id, HOUR);
-        let answering = elsewhere.complete(&id, holder.owner, &done, DAY);
-        let (answered, ()) = tokio::join!(answering, waiting);
-        assert_eq!(answered.unwrap(), Fenced::Held);
-        // Nothing to wait for: at once.
-        here.changed(&id, HOUR).await;
-    }
-    let mut observer = PgConnection::connect(database.url()).await.unwrap();
-    assert_eq!(scalar::<i64>(&mut observer, "SELECT count(*) FROM idem_records WHERE awaited").await, 0);
-}
-
-#[tokio::test]
-async fn huge_spans_are_cut_and_zero_spans_are_over() {
-    let database = database().await;
-    let store = PostgresStore::open(database.url()).await.unwrap();
-    let huge = Claim { lease: Duration::MAX, binding: Duration::MAX, ..claim("payload") };
-    granted(&store, &id("huge"), &huge).await;
-    for _ in 0..2 {
-        assert_eq!(store.renew(&id("huge"), huge.owner, Duration::MAX).await.unwrap(), Fenced::Held);
-    }
-    let record = store.look_up(&id("huge")).await.unwrap().unwrap();
-    assert!(record.lease_left.unwrap() > HOUR * 24 * 365 * 1000);
-    let for_ever = Retention { ttl: Duration::MAX, tombstone_ttl: Some(Duration::MAX) };
-    assert_eq!(
-        store.complete(&id("huge"), huge.owner, &answer("done"), for_ever).await.unwrap(),
-        Fenced::Held
-    );
-    assert_eq!(store.look_up(&id("huge")).await.unwrap().unwrap().state, State::Completed);
-    let zero = Claim { lease: Duration::ZERO, ..claim("payload") };
-    granted(&store, &id("zero"), &zero).await;
-    assert_eq!(granted(&store, &id("zero"), &claim("payload")).await, 2);
-}
-
-#[tokio::test]
-async fn a_record_is_never_refused_between_its_expiry_and_its_end() {
-    let database = database().await;
-    let store = PostgresStore::open(database.url()).await.unwrap();
-    for n in 0..100 {
-        completed(&store, &id(&n.to_string()), DAY).await;
-    }
-    let mut observer = PgConnection::connect(database.url()).await.unwrap();
-    let between = "SELECT count(*) FROM idem_records WHERE gone_at > expires_at";
-    assert_eq!(scalar::<i64>(&mut observer, between).await, 0);
-    completed(&store, &id("refused"), Retention { tombstone_ttl: Some(HOUR), ..DAY }).await;
-    assert_eq!(scalar::<i64>(&mut observer, between).await, 1);
-}
-
-#[tokio::test]
-async fn a_settled_record_does_not_belong_to_its_former_holder() {
-    let database = database().await;
-    let store = PostgresStore::open(database.url()).await.unwrap();
-    let holder = Claim { lease: Duration::ZERO, on_crash: OnCrash::Reject, ..claim("payload") };
-    granted(&store, &id("k"), &holder).await;
-    let settle = Settle::Complete { answer: answer("settled"), retention: DAY };
-    assert_eq!(store.settle(&id("k"), &settle).await.unwrap(), Settled::Done);
-    assert_eq!(store.complete(&id("k"), holder.owner, &answer("late"), DAY).await.unwrap(), Fenced::Lost);
-    assert_eq!(store.settle(&id("k"), &settle).await.unwrap(), Settled::Refused);
-    assert_eq!(store.settle(&id("k"), &Settle::Forget).await.unwrap(), Settled::Done);
-    assert_eq!(store.settle(&id("k"), &settle).await.unwrap(), Settled::Absent);
-}
-
 #[tokio::test]
 async fn nothing_outlasts_a_statement_where_nothing_is_prepared() {
     let database = database().await;
@@ -472,67 +256,6 @@ async fn a_statement_that_the_server_has_forgotten_is_prepared_again() {
     for n in 0..5 {
         completed(&store, &id(&n.to_string()), DAY).await;
     }
-}
-
-#[tokio::test]
-async fn names_that_could_be_sql_are_refused() {
-    let database = database().await;
-    for name in
-        ["", "a b", "a\"; DROP TABLE users; --", "a'", "Keys", "pg_class", "idem_migrations", "a.b", "$1"]
-    {
-        for builder in [PostgresStore::builder().table(name), PostgresStore::builder().schema(name)] {
-            let refused = builder.url(database.url()).open().await.unwrap_err();
-            assert_eq!(refused.kind(), idem_core::store::StoreErrorKind::Misconfigured, "{name:?}");
-        }
-    }
-    let mut owner = PgConnection::connect(database.url()).await.unwrap();
-    owner.execute("CREATE SCHEMA acme").await.unwrap();
-    let store =
-        PostgresStore::builder().url(database.url()).schema("acme").table("select").open().await.unwrap();
-    completed(&store, &id("k"), DAY).await;
-    assert_eq!(scalar::<i64>(&mut owner, r#"SELECT count(*) FROM acme."select""#).await, 1);
-    assert_eq!(store.sweep(10).await.unwrap(), 0);
-    let missing = PostgresStore::builder().url(database.url()).schema("nowhere").open().await.unwrap_err();
-    assert_eq!(missing.kind(), idem_core::store::StoreErrorKind::Misconfigured);
-}
-
-#[tokio::test]
-async fn a_role_that_serves_needs_no_more_than_is_documented() {
-    let database = database().await;
-    let mut owner = PgConnection::connect(database.url()).await.unwrap();
-    let texts = PostgresStore::migrations(None, &idem_sqlx::TableName::default());
-    assert_eq!(texts[0].sql, include_str!("../migrations/postgres/0001_records.sql"));
-    for text in texts {
-        owner.execute(sqlx::raw_sql(AssertSqlSafe(text.sql))).await.unwrap();
-    }
-    let role = format!("{}_serves", database.name());
-    let grants = format!(
-        "CREATE ROLE {role} LOGIN; GRANT USAGE ON SCHEMA public TO {role}; GRANT SELECT ON idem_migrations TO {role};
-        GRANT SELECT, INSERT, UPDATE, DELETE ON idem_records TO {role}"
-    );
-    owner.execute(sqlx::raw_sql(AssertSqlSafe(grants))).await.unwrap();
-    let url = database.url().to_owned();
-    let pool = PgPoolOptions::new()
-        .after_connect({
-            let set = format!("SET ROLE {role}");
-            move |connection, _| {
-                let set = AssertSqlSafe(set.clone());
-                Box::pin(async move { connection.execute(sqlx::raw_sql(set)).await.map(drop) })
-            }
-        })
-        .connect(&url)
-        .await
-        .unwrap();
-    let store = PostgresStore::from_pool(&pool).await.unwrap();
-    completed(&store, &id("k"), Retention { ttl: Duration::ZERO, tombstone_ttl: None }).await;
-    released(&store, &id("other"), Release::Unknown).await;
-    assert_eq!(store.settle(&id("other"), &Settle::Forget).await.unwrap(), Settled::Done);
-    assert_eq!(store.sweep(10).await.unwrap(), 1);
-    let cannot_migrate = PostgresStore::builder().pool(&pool).table("others").open().await.unwrap_err();
-    assert_eq!(cannot_migrate.kind(), idem_core::store::StoreErrorKind::Misconfigured);
-    pool.close().await;
-    let done = format!("REASSIGN OWNED BY {role} TO CURRENT_USER; DROP OWNED BY {role}; DROP ROLE {role}");
-    owner.execute(sqlx::raw_sql(AssertSqlSafe(done))).await.unwrap();
 }
 
 #[tokio::test]

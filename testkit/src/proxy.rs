@@ -12,10 +12,27 @@ use tokio::task::JoinHandle;
 /// What a PostgreSQL client asks first, before it says who it is: whether it may use TLS.
 const ASKS_FOR_TLS: u32 = 80_877_103;
 
-/// A way to a PostgreSQL server on this machine, for as long as it is not dropped.
+/// Commands of MariaDB's clients.
+mod command {
+    pub(super) const QUIT: u8 = 0x01;
+    pub(super) const QUERY: u8 = 0x03;
+    pub(super) const EXECUTE: u8 = 0x17;
+    pub(super) const SEND_LONG_DATA: u8 = 0x18;
+    pub(super) const CLOSE: u8 = 0x19;
+}
+
+/// What client and server speak.
+#[derive(Debug, Clone, Copy)]
+enum Protocol {
+    Postgres,
+    MariaDb,
+}
+
+/// A way to a server on this machine, for as long as it is not dropped.
 #[derive(Debug)]
 pub struct Proxy {
     port: u16,
+    url: String,
     seen: Arc<Seen>,
     task: JoinHandle<()>,
 }
@@ -29,12 +46,26 @@ struct Seen {
 }
 
 impl Proxy {
-    /// Opens a way to a port.
+    /// Opens a way to a database on this machine.
     ///
     /// # Panics
     ///
-    /// When there is no free port.
-    pub async fn to(port: u16) -> Self {
+    /// When the URL has no port, or there is no free one.
+    pub async fn before(database: &str) -> Self {
+        let (protocol, no_tls) = if database.starts_with("postgres") {
+            (Protocol::Postgres, "sslmode=disable")
+        } else {
+            (Protocol::MariaDb, "ssl-mode=DISABLED")
+        };
+        let (address, name) = database.rsplit_once('/').expect("a database");
+        let (host, port) = address.rsplit_once(':').expect("a port");
+        let mut proxy = Self::open(port.parse().expect("a port"), protocol).await;
+        let mark = if name.contains('?') { '&' } else { '?' };
+        proxy.url = format!("{host}:{}/{name}{mark}{no_tls}", proxy.port);
+        proxy
+    }
+
+    async fn open(port: u16, protocol: Protocol) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let own = listener.local_addr().expect("an address").port();
         let seen = Arc::new(Seen::default());
@@ -42,16 +73,16 @@ impl Proxy {
             let seen = Arc::clone(&seen);
             async move {
                 while let Ok((client, _)) = listener.accept().await {
-                    tokio::spawn(connect(client, port, Arc::clone(&seen)));
+                    tokio::spawn(connect(client, port, protocol, Arc::clone(&seen)));
                 }
             }
         });
-        Self { port: own, seen, task }
+        Self { port: own, url: String::new(), seen, task }
     }
 
-    /// The port to connect to.
-    pub fn port(&self) -> u16 {
-        self.port
+    /// The URL of the database by this way, without TLS, which would hide what is counted.
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// How often a client has waited for an answer, connecting apart.
@@ -82,20 +113,30 @@ impl Drop for Proxy {
 }
 
 /// Carries bytes both ways until one side ends.
-async fn connect(client: TcpStream, port: u16, seen: Arc<Seen>) {
+async fn connect(client: TcpStream, port: u16, protocol: Protocol, seen: Arc<Seen>) {
     let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { return };
     seen.connections.fetch_add(1, Ordering::SeqCst);
     // Without this each side waits for the other's acknowledgement.
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let ((from_client, to_client), (from_server, to_server)) = (client.into_split(), server.into_split());
+    let questions = async {
+        match protocol {
+            Protocol::Postgres => questions_to_postgres(from_client, to_server, &seen).await,
+            Protocol::MariaDb => questions_to_mariadb(from_client, to_server, &seen).await,
+        }
+    };
     tokio::select! {
-        _ = questions(from_client, to_server, &seen) => {}
+        _ = questions => {}
         _ = answers(from_server, to_client, &seen) => {}
     }
 }
 
 /// Passes on a client's messages one by one.
-async fn questions(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, seen: &Seen) -> io::Result<()> {
+async fn questions_to_postgres(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    seen: &Seen,
+) -> io::Result<()> {
     loop {
         let length = from.read_u32().await?;
         let mut rest = vec![0; length.saturating_sub(4) as usize];
@@ -119,6 +160,32 @@ async fn questions(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, seen: &Seen)
             seen.statements.fetch_add(1, Ordering::SeqCst);
         }
         to.write_all(&message).await?;
+    }
+}
+
+/// Passes on a client's packets one by one.
+async fn questions_to_mariadb(
+    mut from: OwnedReadHalf,
+    mut to: OwnedWriteHalf,
+    seen: &Seen,
+) -> io::Result<()> {
+    loop {
+        let mut packet = vec![0; 4];
+        from.read_exact(&mut packet).await?;
+        let length = u32::from_le_bytes([packet[0], packet[1], packet[2], 0]);
+        let (first, starts) = (packet.len(), packet[3] == 0);
+        packet.resize(first + length as usize, 0);
+        from.read_exact(&mut packet[first..]).await?;
+        // Each command starts to count its packets anew, while those of the log-in go on counting the server's.
+        if starts && let Some(command) = packet.get(first) {
+            if ![command::QUIT, command::CLOSE, command::SEND_LONG_DATA].contains(command) {
+                seen.trips.fetch_add(1, Ordering::SeqCst);
+            }
+            if [command::QUERY, command::EXECUTE].contains(command) {
+                seen.statements.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+        to.write_all(&packet).await?;
     }
 }
 

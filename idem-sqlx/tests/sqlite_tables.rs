@@ -2,76 +2,31 @@
 #![cfg(feature = "sqlite")]
 
 mod common;
+mod suite;
 
 use std::path::Path;
 
-use common::{DAY, answer, claim, completed, granted, id};
+use common::{answer, claim, granted, id};
 use idem_core::record::State;
 use idem_core::store::{Claimed, Store as _, StoreErrorKind};
-use idem_sqlx::{SqliteStore, TableName};
+use idem_sqlx::SqliteStore;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Executor as _};
 use tempfile::TempDir;
+
+suite::tables_tests!(suite::Sqlite);
 
 async fn connection(file: &Path) -> SqliteConnection {
     SqliteConnectOptions::new().filename(file).create_if_missing(true).connect().await.unwrap()
 }
 
 #[tokio::test]
-async fn two_tables_in_one_file_do_not_meet() {
+async fn no_file_is_made_for_a_table_that_may_not_be() {
     let dir = TempDir::new().unwrap();
     let file = dir.path().join("idem.db");
-    let one = SqliteStore::open(&file).await.unwrap();
-    // A keyword, to see that names are quoted.
-    let other = SqliteStore::builder().file(&file).table("order").open().await.unwrap();
-    completed(&one, &id("k"), DAY).await;
-    completed(&other, &id("k"), DAY).await;
-    let tables: Vec<(String, i64)> =
-        sqlx::query_as("SELECT records_table, version FROM idem_migrations ORDER BY records_table")
-            .fetch_all(&mut connection(&file).await)
-            .await
-            .unwrap();
-    assert_eq!(tables, [("idem_records".to_owned(), 1), ("order".to_owned(), 1)]);
-}
-
-#[tokio::test]
-async fn a_table_name_cannot_carry_a_statement() {
-    let dir = TempDir::new().unwrap();
-    for name in ["x\"; DROP TABLE users; --", "x'", "", "Records", "idem_migrations", "sqlite_schema"] {
-        let refused =
-            SqliteStore::builder().file(dir.path().join("idem.db")).table(name).open().await.unwrap_err();
-        assert_eq!(refused.kind(), StoreErrorKind::Misconfigured, "{name:?}");
-    }
-    assert!(!dir.path().join("idem.db").exists(), "nothing was opened");
-}
-
-#[tokio::test]
-async fn migrating_again_changes_nothing() {
-    let dir = TempDir::new().unwrap();
-    let store = SqliteStore::open(dir.path().join("idem.db")).await.unwrap();
-    completed(&store, &id("k"), DAY).await;
-    for _ in 0..3 {
-        store.migrate().await.unwrap();
-    }
-    let again = SqliteStore::open(dir.path().join("idem.db")).await.unwrap();
-    assert!(matches!(again.claim(&id("k"), &claim("payload")).await.unwrap(), Claimed::Completed { .. }));
-    let memory = SqliteStore::in_memory().await.unwrap();
-    memory.migrate().await.unwrap();
-}
-
-#[tokio::test]
-async fn the_text_of_the_migrations_makes_a_table_that_opens() {
-    let dir = TempDir::new().unwrap();
-    let file = dir.path().join("idem.db");
-    let mut connection = connection(&file).await;
-    let table = TableName::new("keys_of_acme").unwrap();
-    for migration in SqliteStore::migrations(&table) {
-        connection.execute(sqlx::raw_sql(AssertSqlSafe(migration.sql))).await.unwrap();
-    }
-    let store = SqliteStore::builder().file(&file).table("keys_of_acme").migrate(false).open().await.unwrap();
-    completed(&store, &id("k"), DAY).await;
-    let text = SqliteStore::migrations(&TableName::default()).remove(0).sql;
-    assert_eq!(text, include_str!("../migrations/sqlite/0001_records.sql"));
+    let refused = SqliteStore::builder().file(&file).table("x\"; --").open().await.unwrap_err();
+    assert_eq!(refused.kind(), StoreErrorKind::Misconfigured);
+    assert!(!file.exists(), "nothing was opened");
 }
 
 /// Written by the first release; no later one may change it.

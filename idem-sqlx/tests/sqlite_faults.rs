@@ -2,6 +2,7 @@
 #![cfg(feature = "sqlite")]
 
 mod common;
+mod suite;
 
 use std::error::Error as _;
 use std::path::Path;
@@ -14,6 +15,8 @@ use idem_sqlx::SqliteStore;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection, SqlitePool};
 use sqlx::{ConnectOptions as _, Executor as _};
 use tempfile::TempDir;
+
+suite::faults_tests!(suite::Sqlite);
 
 const SHORT: Duration = Duration::from_millis(400);
 
@@ -57,28 +60,6 @@ async fn a_locked_database_is_timed_out_and_works_at_once_when_it_is_free() {
     granted(&store, &fresh, &first).await;
     assert_eq!(store.complete(&held_id, held.owner, &done, DAY).await.unwrap(), Fenced::Held);
     assert!(freed.elapsed() < Duration::from_secs(1), "{:?}", freed.elapsed());
-}
-
-#[tokio::test]
-async fn a_step_that_waits_for_a_lock_is_taken_when_it_is_free() {
-    let dir = TempDir::new().unwrap();
-    let file = dir.path().join("idem.db");
-    let store = SqliteStore::open(&file).await.unwrap();
-    let mut other = connection(&file).await;
-    for _ in 0..5 {
-        other.execute("BEGIN IMMEDIATE").await.unwrap();
-        let tasks: Vec<_> = (0..20)
-            .map(|_| {
-                let store = store.clone();
-                tokio::spawn(async move { store.claim(&id("one"), &claim("payload")).await.unwrap() })
-            })
-            .collect();
-        tokio::task::yield_now().await;
-        other.execute("COMMIT").await.unwrap();
-        for task in tasks {
-            assert!(matches!(task.await.unwrap(), Claimed::Granted { .. } | Claimed::InFlight { .. }));
-        }
-    }
 }
 
 #[tokio::test]
@@ -188,67 +169,13 @@ async fn pages_overwritten_under_the_store_are_corrupt_not_a_panic() {
 }
 
 #[tokio::test]
-async fn a_record_that_this_release_does_not_know_is_corrupt_and_is_not_run() {
+async fn closing_a_store_moves_its_log_into_the_database() {
     let dir = TempDir::new().unwrap();
-    let file = dir.path().join("idem.db");
-    let store = SqliteStore::open(&file).await.unwrap();
+    let store = SqliteStore::open(dir.path().join("idem.db")).await.unwrap();
     completed(&store, &id("k"), DAY).await;
-    let mut other = connection(&file).await;
-    for damage in [
-        "UPDATE idem_records SET state = 'paused'",
-        "UPDATE idem_records SET state = 'completed', fingerprint = x'0102'",
-        "UPDATE idem_records SET fingerprint = zeroblob(37), owner = x'01'",
-        "UPDATE idem_records SET owner = zeroblob(16), on_crash = 'shrug'",
-        "UPDATE idem_records SET on_crash = 'retry', attempt = -1",
-        "UPDATE idem_records SET attempt = 1, answer = NULL",
-    ] {
-        other.execute(damage).await.unwrap();
-        let refused = store.claim(&id("k"), &claim("payload")).await.unwrap_err();
-        assert_eq!(refused.kind(), StoreErrorKind::Corrupt, "{damage}");
-    }
-}
-
-#[tokio::test]
-async fn a_table_that_is_not_there_says_to_migrate() {
-    let dir = TempDir::new().unwrap();
-    let file = dir.path().join("idem.db");
-    let unmigrated = || SqliteStore::builder().file(&file).migrate(false).open();
-    let refused = unmigrated().await.unwrap_err();
-    assert_eq!(refused.kind(), StoreErrorKind::Misconfigured);
-    assert!(full_text(&refused).contains("run `migrate`"), "{}", full_text(&refused));
-
-    let store = SqliteStore::open(&file).await.unwrap();
-    unmigrated().await.unwrap();
-    let mut other = connection(&file).await;
-    other.execute("DROP TABLE idem_records").await.unwrap();
-    let refused = store.claim(&id("k"), &claim("payload")).await.unwrap_err();
-    assert_eq!(refused.kind(), StoreErrorKind::Misconfigured);
-    assert!(full_text(&refused).contains("run `migrate`"), "{}", full_text(&refused));
-
-    other.execute("UPDATE idem_migrations SET version = 99").await.unwrap();
-    for refused in [unmigrated().await.unwrap_err(), SqliteStore::open(&file).await.unwrap_err()] {
-        assert_eq!(refused.kind(), StoreErrorKind::Misconfigured);
-        assert!(full_text(&refused).contains("newer release"), "{}", full_text(&refused));
-    }
-}
-
-#[tokio::test]
-async fn a_closed_store_says_so_on_every_clone() {
-    let dir = TempDir::new().unwrap();
-    for store in [
-        SqliteStore::open(dir.path().join("idem.db")).await.unwrap(),
-        SqliteStore::in_memory().await.unwrap(),
-    ] {
-        completed(&store, &id("k"), DAY).await;
-        let clone = store.clone();
-        store.close().await;
-        store.close().await;
-        assert_eq!(clone.claim(&id("k"), &claim("p")).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
-        assert_eq!(clone.look_up(&id("k")).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
-        assert_eq!(clone.sweep(1).await.unwrap_err().kind(), StoreErrorKind::Unavailable);
-        assert_eq!(clone.migrate().await.unwrap_err().kind(), StoreErrorKind::Unavailable);
-    }
-    assert!(!dir.path().join("idem.db-wal").exists(), "the log is moved into the database");
+    assert!(dir.path().join("idem.db-wal").exists());
+    store.close().await;
+    assert!(!dir.path().join("idem.db-wal").exists());
 }
 
 #[tokio::test]

@@ -1,0 +1,262 @@
+//! Faults of the server and the way to it: an error of the right kind, in time, and no lasting harm.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use idem_core::store::{Claimed, Fenced, Release, Store, StoreErrorKind};
+use idem_testkit::{Proxy, Server};
+use tokio::sync::Barrier;
+use tokio::task::JoinHandle;
+
+use super::faults::{SHORT, full_text};
+use super::{Backend, Options, Served};
+use crate::common::{DAY, HOUR, answer, claim, completed, granted, id};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn short() -> Options {
+    Options { timeout: Some(SHORT), connections: 2, ..Options::default() }
+}
+
+pub(crate) async fn a_hung_server_is_timed_out_and_works_at_once_when_it_goes_on<B: Served>() {
+    let mut server = Server::<B::Product>::start(&[]);
+    let home = B::on(server.database().await);
+    for store in home.variants(short()).await {
+        let held = claim("payload");
+        granted(&store, &id("held"), &held).await;
+        completed(&store, &id("done"), DAY).await;
+        for round in 0..2 {
+            server.pause();
+            let started = Instant::now();
+            // More than there are connections: the second half waits for one.
+            let claims: Vec<_> = (0..6)
+                .map(|n| {
+                    let store = store.clone();
+                    tokio::spawn(async move {
+                        let key = id(&format!("fresh {round} {n}"));
+                        store.claim(&key, &claim("payload")).await.unwrap_err().kind()
+                    })
+                })
+                .collect();
+            for claim in claims {
+                assert_eq!(claim.await.unwrap(), StoreErrorKind::TimedOut);
+            }
+            let late = store.renew(&id("held"), held.owner, HOUR).await.unwrap_err();
+            assert_eq!(late.kind(), StoreErrorKind::TimedOut, "{}", full_text(&late));
+            let took = started.elapsed();
+            assert!(took >= SHORT && took < SHORT * 4, "{took:?}");
+            server.resume();
+            let back = Instant::now();
+            let replayed = store.claim(&id("done"), &claim("payload")).await.unwrap();
+            assert!(matches!(replayed, Claimed::Completed { .. }));
+            granted(&store, &id(&format!("after {round}")), &claim("payload")).await;
+            assert!(back.elapsed() < SECOND, "{:?}", back.elapsed());
+        }
+        assert_eq!(
+            store.complete(&id("held"), held.owner, &answer("done"), DAY).await.unwrap(),
+            Fenced::Held
+        );
+    }
+}
+
+/// Claims and completes until it is told to stop, and tells the keys whose completion was acknowledged.
+fn write_until<S: Store + Clone>(
+    store: &S,
+    name: String,
+    stop: &Arc<AtomicBool>,
+    gate: &Arc<Barrier>,
+) -> JoinHandle<Vec<String>> {
+    let (store, stop, gate) = (store.clone(), Arc::clone(stop), Arc::clone(gate));
+    tokio::spawn(async move {
+        let mut acknowledged = Vec::new();
+        for n in 0_u64.. {
+            let key = format!("{name}-{n}");
+            let claim = claim("payload");
+            let granted = store.claim(&id(&key), &claim).await;
+            let stored = store.complete(&id(&key), claim.owner, &answer(&key), DAY).await;
+            match (granted, stored) {
+                // Where the claim is an error, it was made and its reply lost.
+                (Ok(Claimed::Granted { attempt: 1 }) | Err(_), Ok(Fenced::Held)) => acknowledged.push(key),
+                (Ok(Claimed::Granted { attempt: 1 }) | Err(_), Err(_) | Ok(Fenced::Lost)) => {}
+                other => panic!("{other:?}"),
+            }
+            if n == 20 {
+                gate.wait().await;
+            }
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
+            if n > 20 {
+                // A server that is away refuses faster than anything else can be done.
+                tokio::task::yield_now().await;
+            }
+        }
+        acknowledged
+    })
+}
+
+pub(crate) async fn what_was_acknowledged_survives_a_killed_server_which_is_used_again_within_a_second<
+    B: Served,
+>() {
+    let mut server = Server::<B::Product>::start(&[]);
+    let home = B::on(server.database().await);
+    let mut stores = home.variants(short()).await.into_iter();
+    let (store, pooled) = (stores.next().unwrap(), stores.next().unwrap());
+    completed(&pooled, &id("done"), DAY).await;
+    for round in 0..2 {
+        let (stop, gate) = (Arc::new(AtomicBool::new(false)), Arc::new(Barrier::new(9)));
+        let tasks: Vec<_> =
+            (0..8).map(|task| write_until(&store, format!("{round}-{task}"), &stop, &gate)).collect();
+        gate.wait().await;
+        server.kill();
+        let started = Instant::now();
+        let refused = store.claim(&id("refused"), &claim("payload")).await.unwrap_err();
+        assert_eq!(refused.kind(), StoreErrorKind::Unavailable, "{}", full_text(&refused));
+        assert!(started.elapsed() < SHORT, "own connections are refused at once: {:?}", started.elapsed());
+        let refused = pooled.claim(&id("refused"), &claim("payload")).await.unwrap_err();
+        assert!(refused.is_retryable(), "{}", full_text(&refused));
+        assert!(started.elapsed() < SHORT * 4, "{:?}", started.elapsed());
+
+        server.restart();
+        let back = Instant::now();
+        granted(&store, &id(&format!("after {round}")), &claim("payload")).await;
+        assert!(back.elapsed() < SECOND, "{:?}", back.elapsed());
+        let replayed = pooled.claim(&id("done"), &claim("payload")).await.unwrap();
+        assert!(matches!(replayed, Claimed::Completed { .. }));
+        assert!(back.elapsed() < 2 * SECOND, "{:?}", back.elapsed());
+
+        stop.store(true, Ordering::Relaxed);
+        for task in tasks {
+            let acknowledged = task.await.unwrap();
+            assert!(acknowledged.len() >= 20, "{}", acknowledged.len());
+            for key in acknowledged {
+                match store.claim(&id(&key), &claim("payload")).await.unwrap() {
+                    Claimed::Completed { answer: found, .. } => assert_eq!(found, answer(&key)),
+                    other => panic!("{key}: {other:?}"),
+                }
+            }
+        }
+    }
+}
+
+pub(crate) async fn a_step_whose_answer_was_lost_is_repeated_and_not_taken_for_a_rival<B: Served>() {
+    let home = B::new().await;
+    let proxy = Proxy::before(&home.place()).await;
+    let store = B::open_at(proxy.url(), Options::default()).await.unwrap();
+    // Once, so that everything is prepared: the answer that gets lost is then that of the step itself.
+    completed(&store, &id("before"), DAY).await;
+    for prepared in [false, true] {
+        let key = id(&format!("k {prepared}"));
+        let holder = claim("payload");
+        proxy.lose_next_answer();
+        assert_eq!(granted(&store, &key, &holder).await, 1);
+        proxy.lose_next_answer();
+        assert_eq!(store.renew(&key, holder.owner, HOUR).await.unwrap(), Fenced::Held);
+        proxy.lose_next_answer();
+        assert_eq!(store.complete(&key, holder.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
+        proxy.lose_next_answer();
+        assert!(matches!(store.claim(&key, &claim("payload")).await.unwrap(), Claimed::Completed { .. }));
+    }
+    assert!(proxy.connections() >= 8, "{} connections", proxy.connections());
+}
+
+pub(crate) async fn connections_that_broke_while_they_were_idle_are_replaced<B: Served>() {
+    let home = B::new().await;
+    for store in home.variants(Options { connections: 8, ..Options::default() }).await {
+        // As many connections as there may be, all idle.
+        let gate = Arc::new(Barrier::new(8));
+        let tasks: Vec<_> = (0..8)
+            .map(|n| {
+                let (store, gate) = (store.clone(), Arc::clone(&gate));
+                tokio::spawn(async move {
+                    gate.wait().await;
+                    completed(&store, &id(&n.to_string()), DAY).await;
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        let mut other = home.direct().await;
+        for n in 0..5 {
+            let (key, holder) = (id(&format!("k {n}")), claim("payload"));
+            granted(&store, &key, &holder).await;
+            assert!(home.terminate(&mut other).await > 0);
+            let fenced = store.complete(&key, holder.owner, &answer("done"), DAY).await.unwrap();
+            assert_eq!(fenced, Fenced::Held);
+        }
+    }
+}
+
+pub(crate) async fn a_connection_that_is_ended_in_the_middle_of_a_step_is_replaced<B: Served>() {
+    let home = B::new().await;
+    let store = home.open().await;
+    let holder = claim("payload");
+    granted(&store, &id("held"), &holder).await;
+    let (mut other, mut observer) = (home.direct().await, home.direct().await);
+    B::execute(&mut other, B::LOCK).await;
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move { store.renew(&id("held"), holder.owner, HOUR).await }
+    });
+    while B::number(&mut observer, B::BLOCKED).await == 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(home.terminate(&mut observer).await > 0);
+    B::execute(&mut other, "COMMIT").await;
+    assert_eq!(waiting.await.unwrap().unwrap(), Fenced::Held);
+}
+
+pub(crate) async fn a_serialization_failure_reaches_nobody<B: Served>() {
+    for isolation in B::ISOLATIONS {
+        let server = Server::<B::Product>::start(&[isolation]);
+        let home = B::on(server.database().await);
+        let store = home.open().await;
+        for round in 0..30 {
+            let gate = Arc::new(Barrier::new(64));
+            let tasks: Vec<_> = (0..64)
+                .map(|task| {
+                    let (store, gate) = (store.clone(), Arc::clone(&gate));
+                    tokio::spawn(async move {
+                        let (id, claim) = (id(&format!("{round}-{}", task % 4)), claim("payload"));
+                        gate.wait().await;
+                        match store.claim(&id, &claim).await.unwrap() {
+                            Claimed::Granted { .. } if task % 3 == 0 => {
+                                let how = Release::KeepBinding(HOUR);
+                                assert_eq!(store.release(&id, claim.owner, how).await.unwrap(), Fenced::Held);
+                            }
+                            Claimed::Granted { .. } => {
+                                let fenced = store.complete(&id, claim.owner, &answer("done"), DAY).await;
+                                assert_eq!(fenced.unwrap(), Fenced::Held);
+                            }
+                            Claimed::InFlight { .. } | Claimed::Completed { .. } => {}
+                            other => panic!("{other:?}"),
+                        }
+                    })
+                })
+                .collect();
+            for task in tasks {
+                task.await.unwrap();
+            }
+        }
+    }
+}
+
+pub(crate) async fn other_keys_do_not_mind_a_lock<B: Served>() {
+    let home = B::new().await;
+    let store = B::open_at(&home.place(), short()).await.unwrap();
+    granted(&store, &id("held"), &claim("payload")).await;
+    let mut other = home.direct().await;
+    B::execute(&mut other, B::LOCK).await;
+    completed(&store, &id("other"), DAY).await;
+    B::execute(&mut other, "COMMIT").await;
+}
+
+pub(crate) async fn a_server_that_cannot_be_reached_says_so<B: Served>() {
+    for url in ["postgres://127.0.0.1:1/none", "mysql://127.0.0.1:1/none", "nonsense"] {
+        let refused = B::open_at(url, short()).await.unwrap_err();
+        let kinds = [StoreErrorKind::Unavailable, StoreErrorKind::Misconfigured];
+        assert!(kinds.contains(&refused.kind()), "{url}: {}", full_text(&refused));
+    }
+}
