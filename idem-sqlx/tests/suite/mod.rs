@@ -2,6 +2,8 @@
 #![allow(dead_code, unused_imports, unused_macros)]
 
 mod backend;
+#[cfg(feature = "mysql")]
+mod mysql;
 #[cfg(feature = "postgres")]
 mod postgres;
 #[cfg(feature = "sqlite")]
@@ -15,6 +17,8 @@ pub(crate) mod sweeping;
 pub(crate) mod tables;
 
 pub(crate) use backend::{Backend, Options, Served};
+#[cfg(feature = "mysql")]
+pub(crate) use mysql::MySql;
 #[cfg(feature = "postgres")]
 pub(crate) use postgres::Postgres;
 #[cfg(feature = "sqlite")]

@@ -1,0 +1,7 @@
+//! The contract on MariaDB, where the conformance suite does not look: what is written and asked, and by which clock.
+#![cfg(feature = "mysql")]
+
+mod common;
+mod suite;
+
+suite::steps_tests!(suite::MySql);
