@@ -32,6 +32,12 @@ pub trait Database: Debug + Send + Sync + 'static {
         with_answer: bool,
     ) -> impl Future<Output = Result<Option<Row>, StoreError>> + Send;
 
+    /// Whether an open transaction holds the record; `false` where nobody can tell.
+    fn is_locked(&self, id: &RecordId) -> impl Future<Output = Result<bool, StoreError>> + Send {
+        let _ = id;
+        async { Ok(false) }
+    }
+
     /// Sees to it that those who wait for the end of this flight are woken whoever ends it; `false` if it cannot.
     fn expect(&self, id: &RecordId, waiters: &Arc<Waiters>) -> impl Future<Output = bool> + Send {
         let _ = (id, waiters);

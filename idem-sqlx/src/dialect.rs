@@ -20,6 +20,19 @@ pub(crate) struct Statements {
     ///
     /// `id, operation, key_hint, fingerprint, owner, on_crash, lease, lease + binding`
     pub(crate) claim: &'static str,
+    /// As `claim`, in a transaction of its own that keeps rivals out until it ends, and gives up by itself when its holder
+    /// has vanished; empty where that needs no other words.
+    ///
+    /// The values of `claim`, and how long it may wait for a lock, in milliseconds.
+    pub(crate) claim_alone: &'static str,
+    /// As `claim_alone`, in a transaction that is the caller's: its time-outs are left as they are.
+    ///
+    /// The values of `claim`.
+    pub(crate) claim_joined: &'static str,
+    /// Whether no transaction holds the record; empty where that cannot be asked.
+    ///
+    /// `id`
+    pub(crate) is_free: &'static str,
     /// Puts a new record in the place of one that is gone; empty where `claim` does that itself.
     ///
     /// The values of `claim`.

@@ -11,6 +11,7 @@ mod database;
 mod dialect;
 #[cfg(feature = "mysql")]
 mod fault;
+mod held;
 #[cfg(feature = "mysql")]
 mod lines;
 mod record;
@@ -20,6 +21,7 @@ mod step;
 mod store;
 mod sweeper;
 mod table;
+mod transaction;
 mod waiters;
 
 #[cfg(feature = "mysql")]

@@ -7,6 +7,7 @@ mod found;
 mod lines;
 mod migrate;
 mod text;
+mod transaction;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -51,6 +52,8 @@ pub type PostgresStore = SqlStore<Postgres>;
 #[derive(Debug)]
 pub struct Postgres {
     lines: Lines,
+    /// Where transactions are begun: sqlx makes them of a pool's connections.
+    transactions: PgPool,
     names: Names,
     texts: Texts,
     prepared: bool,
@@ -116,6 +119,9 @@ impl PostgresStore {
             ear.close().await;
         }
         postgres.lines.close().await;
+        if !postgres.lines.is_lent() {
+            postgres.transactions.close().await;
+        }
     }
 
     pub(crate) async fn set_up(&self, migrate: bool) -> Result<(), StoreError> {
@@ -134,9 +140,9 @@ impl PostgresStore {
 }
 
 impl Postgres {
-    fn new(lines: Lines, names: Names, prepared: bool, ear: Option<Ear>) -> Self {
+    fn new(lines: Lines, transactions: PgPool, names: Names, prepared: bool, ear: Option<Ear>) -> Self {
         let texts = Texts::new(&STATEMENTS, &names);
-        Self { lines, names, texts, prepared, ear, swept: AtomicI64::new(0) }
+        Self { lines, transactions, names, texts, prepared, ear, swept: AtomicI64::new(0) }
     }
 
     /// Executes a statement, again if it met another transaction, and on another connection if its own broke off and it
@@ -226,6 +232,16 @@ impl Database for Postgres {
         let values = [record_id(id), Value::Int(with_answer.into())];
         let done = self.execute(&self.texts.look_up, &values, true).await?;
         done.rows.first().map(|row| record::read(row, 1)).transpose()
+    }
+
+    async fn is_locked(&self, id: &RecordId) -> Result<bool, StoreError> {
+        let done = self.execute(&self.texts.is_free, &[record_id(id)], true).await?;
+        let free: bool = done
+            .rows
+            .first()
+            .map_or(Ok(true), |row| sqlx::Row::try_get(row, 0))
+            .map_err(|error| Fault::of(error).into_error())?;
+        Ok(!free)
     }
 
     async fn expect(&self, id: &RecordId, waiters: &Arc<Waiters>) -> bool {

@@ -8,11 +8,13 @@ mod migrate;
 mod readers;
 mod source;
 mod text;
+mod transaction;
 mod writer;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::time::Duration;
 
 use idem_core::record::RecordId;
 use idem_core::store::StoreError;
@@ -45,6 +47,8 @@ pub struct Sqlite {
     source: Arc<Source>,
     writer: Arc<Writer>,
     readers: Readers,
+    /// Where transactions are begun: sqlx makes them of a pool's connections.
+    transactions: SqlitePool,
     checkpointer: Checkpointer,
     /// The row up to which the last sweep came; the next begins there.
     swept: AtomicI64,
@@ -122,6 +126,9 @@ impl SqliteStore {
     pub async fn close(&self) {
         let sqlite = self.database();
         sqlite.source.closed.store(true, Ordering::Release);
+        if sqlite.source.pool.is_none() {
+            sqlite.transactions.close().await;
+        }
         sqlite.readers.close().await;
         sqlite.checkpointer.close().await;
         // The last one to close moves the log.
@@ -130,10 +137,13 @@ impl SqliteStore {
 }
 
 impl Sqlite {
-    fn new(source: Source, link: Link, readers: usize) -> Self {
+    fn new(source: Source, link: Link, readers: usize, limit: Duration) -> Self {
+        let transactions =
+            source.pool.clone().unwrap_or_else(|| transaction::pool_of_our_own(&source, limit));
         let source = Arc::new(source);
         Self {
             writer: Arc::new(Writer::new(Arc::clone(&source), link)),
+            transactions,
             readers: Readers::new(Arc::clone(&source), readers),
             checkpointer: Checkpointer::new(Arc::clone(&source)),
             swept: AtomicI64::new(i64::MIN),

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -14,13 +15,14 @@ use idem_core::store::{
 use tokio::time::timeout;
 
 use crate::database::{Database, Found, Round};
+use crate::held::Held;
 use crate::row::{Judgement, Phase, Row};
 use crate::step::Step;
 use crate::sweeper::Sweeper;
 use crate::waiters::Waiters;
 
 /// What is told of a claim in a transaction that is not committed yet. It has no lease; this is when to look again.
-const LOCKED: Claimed = Claimed::InFlight { lease_left: Duration::from_secs(1) };
+pub(crate) const LOCKED: Claimed = Claimed::InFlight { lease_left: Duration::from_secs(1) };
 
 /// A store in an SQL database. Clones share it.
 #[derive(Debug)]
@@ -32,7 +34,71 @@ pub struct SqlStore<B> {
 struct Shared<B> {
     database: B,
     waiters: Arc<Waiters>,
+    /// What transactions of this process hold.
+    held: Arc<Held>,
+    /// Whether the last transaction found its work done, so that the next had better look before it begins.
+    replaying: AtomicBool,
     timeout: Duration,
+}
+
+/// Takes the steps that decide a claim.
+pub(crate) trait Claiming {
+    type Error;
+
+    fn claim(&mut self, step: Step) -> impl Future<Output = Result<Found, Self::Error>> + Send;
+    fn take(&mut self, step: Step) -> impl Future<Output = Result<u64, Self::Error>> + Send;
+    fn unreadable(error: StoreError) -> Self::Error;
+}
+
+/// Claims, and claims again as long as what it finds changes under its hands.
+pub(crate) async fn decide<C: Claiming>(
+    claiming: &mut C,
+    id: &RecordId,
+    claim: &Claim,
+) -> Result<Claimed, C::Error> {
+    loop {
+        match claiming.claim(Step::claim(id, claim)).await? {
+            Found::Nothing => return Ok(Claimed::Granted { attempt: 1 }),
+            Found::Record(row) => match row.judge(claim) {
+                Judgement::Refused(answer) => return Ok(answer),
+                Judgement::Unreadable => return Err(C::unreadable(no_answer())),
+                Judgement::Free { attempt, fingerprint } => {
+                    let step = Step::take_over(id, claim, &row, attempt, &fingerprint);
+                    if claiming.take(step).await? == 1 {
+                        return Ok(Claimed::Granted { attempt });
+                    }
+                }
+            },
+            Found::Vanished => {}
+            Found::Locked(before) => {
+                return match before.map(|row| row.judge(claim)) {
+                    Some(Judgement::Refused(answer)) => Ok(answer),
+                    Some(Judgement::Unreadable) => Err(C::unreadable(no_answer())),
+                    Some(Judgement::Free { .. }) | None => Ok(LOCKED),
+                };
+            }
+        }
+        // Somebody was faster: look again at what they made of it.
+    }
+}
+
+/// Claims under a lease: each step is a transaction of its own.
+struct Leasing<'a, B>(&'a B, &'a RecordId);
+
+impl<B: Database> Claiming for Leasing<'_, B> {
+    type Error = StoreError;
+
+    fn claim(&mut self, step: Step) -> impl Future<Output = Result<Found, StoreError>> + Send {
+        self.0.claim(self.1, step)
+    }
+
+    fn take(&mut self, step: Step) -> impl Future<Output = Result<u64, StoreError>> + Send {
+        self.0.take(step)
+    }
+
+    fn unreadable(error: StoreError) -> StoreError {
+        error
+    }
 }
 
 impl<B> Clone for SqlStore<B> {
@@ -43,7 +109,10 @@ impl<B> Clone for SqlStore<B> {
 
 impl<B: Database> SqlStore<B> {
     pub(crate) fn new(database: B, timeout: Duration) -> Self {
-        Self { shared: Arc::new(Shared { database, waiters: Arc::default(), timeout }) }
+        let waiters = Arc::<Waiters>::default();
+        let held = Held::new(Arc::clone(&waiters));
+        let replaying = AtomicBool::new(false);
+        Self { shared: Arc::new(Shared { database, waiters, held, replaying, timeout }) }
     }
 
     pub(crate) fn database(&self) -> &B {
@@ -79,32 +148,30 @@ impl<B: Database> SqlStore<B> {
         })
     }
 
-    async fn claim_once_decided(&self, id: &RecordId, claim: &Claim) -> Result<Claimed, StoreError> {
-        let database = &self.shared.database;
-        loop {
-            match database.claim(id, Step::claim(id, claim)).await? {
-                Found::Nothing => return Ok(Claimed::Granted { attempt: 1 }),
-                Found::Record(row) => match row.judge(claim) {
-                    Judgement::Refused(answer) => return Ok(answer),
-                    Judgement::Unreadable => return Err(no_answer()),
-                    Judgement::Free { attempt, fingerprint } => {
-                        let step = Step::take_over(id, claim, &row, attempt, &fingerprint);
-                        if database.take(step).await? == 1 {
-                            return Ok(Claimed::Granted { attempt });
-                        }
-                    }
-                },
-                Found::Vanished => {}
-                Found::Locked(before) => {
-                    return match before.map(|row| row.judge(claim)) {
-                        Some(Judgement::Refused(answer)) => Ok(answer),
-                        Some(Judgement::Unreadable) => Err(no_answer()),
-                        Some(Judgement::Free { .. }) | None => Ok(LOCKED),
-                    };
-                }
-            }
-            // Somebody was faster: look again at what they made of it.
+    pub(crate) fn held(&self) -> &Arc<Held> {
+        &self.shared.held
+    }
+
+    /// Reads what a transaction would be refused for, where the last one was: that needs no transaction.
+    pub(crate) async fn replayed_before(
+        &self,
+        id: &RecordId,
+        claim: &Claim,
+    ) -> Result<Option<Claimed>, StoreError> {
+        if !self.shared.replaying.load(Ordering::Relaxed) {
+            return Ok(None);
         }
+        let row = self.in_time(self.shared.database.look_up(id, true)).await?;
+        let refused = match row.map(|row| row.judge(claim)) {
+            Some(Judgement::Refused(refused)) => Some(refused),
+            _ => None,
+        };
+        self.shared.replaying.store(refused.is_some(), Ordering::Relaxed);
+        Ok(refused)
+    }
+
+    pub(crate) fn note_replay(&self, refused: &Claimed) {
+        self.shared.replaying.store(matches!(refused, Claimed::Completed { .. }), Ordering::Relaxed);
     }
 
     async fn fenced(&self, id: &RecordId, step: Step) -> Result<Fenced, StoreError> {
@@ -123,7 +190,11 @@ impl<B: Database> SqlStore<B> {
 #[async_trait]
 impl<B: Database> Store for SqlStore<B> {
     async fn claim(&self, id: &RecordId, claim: &Claim) -> Result<Claimed, StoreError> {
-        self.in_time(self.claim_once_decided(id, claim)).await
+        if self.shared.held.contains(id) {
+            return Ok(LOCKED);
+        }
+        let mut leasing = Leasing(&self.shared.database, id);
+        self.in_time(decide(&mut leasing, id, claim)).await
     }
 
     async fn complete(
@@ -154,10 +225,14 @@ impl<B: Database> Store for SqlStore<B> {
     }
 
     async fn changed(&self, id: &RecordId, at_most: Duration) {
-        let Shared { database, waiters, .. } = &*self.shared;
+        let Shared { database, waiters, held, .. } = &*self.shared;
         let look_up = || async { self.in_time(database.look_up(id, false)).await.ok().flatten() };
         let expect = self.in_time(async { Ok(database.expect(id, waiters).await) });
-        waiters.wait(id, at_most, look_up, async { expect.await.unwrap_or(false) }).await;
+        let is_locked = || async {
+            // Whoever holds it here rings the bell.
+            held.contains(id) || self.in_time(database.is_locked(id)).await.unwrap_or(false)
+        };
+        waiters.wait(id, at_most, look_up, is_locked, async { expect.await.unwrap_or(false) }).await;
     }
 
     async fn sweep(&self, limit: u32) -> Result<u64, StoreError> {

@@ -57,23 +57,32 @@ impl Waiters {
     ///
     /// A store that changes it elsewhere rings no bell here, unless it is expected to. So the record is read now and then,
     /// with growing pauses.
-    pub(crate) async fn wait<F>(
+    pub(crate) async fn wait<F, L>(
         &self,
         id: &RecordId,
         at_most: Duration,
         look_up: impl Fn() -> F,
+        is_locked: impl Fn() -> L,
         expect: impl Future<Output = bool>,
     ) where
         F: Future<Output = Option<Row>>,
+        L: Future<Output = bool>,
     {
         let waiter = self.enter(id);
         let mut bell = pin!(waiter.bell.notified());
         // From here on no ring is missed; what happened before is seen by the first look.
         bell.as_mut().enable();
         let polling = pin!(async {
-            let Some(first) = look_up().await else { return sleep(SHORTEST).await };
-            let mut left = in_flight(&first);
             let mut pause = SHORTEST;
+            let Some(first) = look_up().await.filter(is_settled_or_in_flight) else {
+                // What a transaction has claimed cannot be read until that is over.
+                while is_locked().await {
+                    sleep(jittered(pause)).await;
+                    pause = (pause * 3 / 2).min(LONGEST);
+                }
+                return;
+            };
+            let mut left = in_flight(&first);
             let is_told = left.is_some() && expect.await;
             if is_told {
                 // What happened before it was expected is seen at once.
@@ -114,6 +123,11 @@ impl Drop for Waiter<'_> {
 
 fn lock(bells: &Bells) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Arc<Notify>>> {
     bells.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Whether a claim would not be granted, whatever a transaction does.
+fn is_settled_or_in_flight(row: &Row) -> bool {
+    !matches!(row.state(), State::Failed | State::Lapsed)
 }
 
 /// How long the lease still lasts, and a little more, so that the next look finds it lapsed.

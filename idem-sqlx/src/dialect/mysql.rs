@@ -89,6 +89,9 @@ pub(crate) const STATEMENTS: Statements = Statements {
         columns!("answer"),
         " */",
     ),
+    claim_alone: "",
+    claim_joined: "",
+    is_free: "",
     reclaim: concat!(
         at_once!(),
         r"UPDATE `idem_records` SET

@@ -76,6 +76,28 @@ macro_rules! beside_others {
     };
 }
 
+/// Tries to take the record's lock alone until the transaction ends.
+macro_rules! alone {
+    () => {
+        concat!("pg_try_advisory_xact_lock(", lock!(), ")")
+    };
+}
+
+/// Sets a time-out, in milliseconds and until the transaction ends, unless the session has one.
+macro_rules! unless_set {
+    ($setting:literal, $value:literal) => {
+        concat!(
+            "CASE current_setting('",
+            $setting,
+            "') WHEN '0' THEN set_config('",
+            $setting,
+            "', ",
+            $value,
+            ", true) END"
+        )
+    };
+}
+
 /// A claim that inserts tells how long ago it read the clock: it may have waited for another's insertion since. One that
 /// does not writes nothing, and reads the record, gone or not, as it was when the statement began. In the last column it
 /// tells whether it was free to insert.
@@ -84,7 +106,7 @@ macro_rules! claim {
         concat!(
             "WITH lock AS MATERIALIZED (SELECT ",
             $lock,
-            r#" AS free), inserted AS (
+            r#"), inserted AS (
             INSERT INTO "idem_records" AS r
                 (id, operation, key_hint, state, fingerprint, owner, attempt, on_crash,
                  created_at, lease_until, expires_at, gone_at, answer)
@@ -111,7 +133,16 @@ macro_rules! claim {
 }
 
 pub(crate) const STATEMENTS: Statements = Statements {
-    claim: claim!(beside_others!()),
+    claim: claim!(concat!(beside_others!(), " AS free")),
+    claim_alone: claim!(concat!(
+        alone!(),
+        " AS free, ",
+        unless_set!("lock_timeout", "$9::text"),
+        ", ",
+        unless_set!("idle_in_transaction_session_timeout", "greatest($7 / 1000, 1)::text"),
+    )),
+    claim_joined: claim!(concat!(alone!(), " AS free")),
+    is_free: concat!("SELECT ", beside_others!()),
     reclaim: concat!(
         r#"UPDATE "idem_records" SET
             operation = $2, key_hint = $3, state = 'in_flight', fingerprint = $4, owner = $5, attempt = 1, on_crash = $6,

@@ -57,6 +57,9 @@ pub(crate) const STATEMENTS: Statements = Statements {
         WHERE r.gone_at <= ",
         now!(),
     ),
+    claim_alone: "",
+    claim_joined: "",
+    is_free: "",
     reclaim: "",
     take_over: concat!(
         r#"UPDATE "idem_records" SET

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use idem_core::store::{StoreError, StoreErrorKind};
 use sqlx::ConnectOptions as _;
-use sqlx::postgres::{PgConnectOptions, PgPool};
+use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use super::ear::Ear;
 use super::fault::{Fault, misconfigured};
@@ -167,12 +167,27 @@ impl PostgresBuilder {
         let options =
             if has_name { options } else { options.application_name("idem") }.disable_statement_logging();
         let ear = (self.listen && self.prepared).then(|| Ear::new(options.clone(), names.table.as_str()));
+        let transactions = match &self.place {
+            Place::Pool(pool) => pool.clone(),
+            _ => pool_of_our_own(options.clone(), self.connections, self.timeout),
+        };
         let lines = match self.place {
             Place::Pool(pool) if self.prepared => Lines::pool(pool),
             _ => Lines::own(options, self.connections),
         };
-        let store = PostgresStore::new(Postgres::new(lines, names, self.prepared, ear), self.timeout);
+        let postgres = Postgres::new(lines, transactions, names, self.prepared, ear);
+        let store = PostgresStore::new(postgres, self.timeout);
         store.set_up(self.migrate).await?;
         Ok(store)
     }
+}
+
+/// Where transactions are begun if no pool was handed over. Its connections are made when the first is.
+fn pool_of_our_own(options: PgConnectOptions, most: usize, limit: Duration) -> PgPool {
+    PgPoolOptions::new()
+        .max_connections(u32::try_from(most).unwrap_or(u32::MAX).max(1))
+        .acquire_timeout(limit)
+        // What is found broken is replaced: nothing is lost, since nothing is committed.
+        .test_before_acquire(false)
+        .connect_lazy_with(options)
 }

@@ -18,7 +18,7 @@ pub(super) enum Fault {
 impl Fault {
     /// Names the fault of an error that sqlx returned for a statement.
     pub(super) fn of(error: sqlx::Error) -> Self {
-        use StoreErrorKind::{Corrupt, Full, Misconfigured, TimedOut, Unavailable};
+        use StoreErrorKind::{CommitRefused, Corrupt, Full, Misconfigured, TimedOut, Unavailable};
         let sqlx::Error::Database(database) = &error else {
             return match error {
                 sqlx::Error::ColumnDecode { .. }
@@ -40,6 +40,11 @@ impl Fault {
             // A prepared statement that this connection's server does not have, or has from somebody else.
             b"26000" | b"42P05" | b"08P01" => Self::Broken(advised(
                 "behind a transaction-pooling proxy that does not keep prepared statements, use `prepared(false)`",
+            )),
+            // PostgreSQL takes nothing more in a transaction that has met an error.
+            b"25P02" => Self::Refused(with(
+                CommitRefused,
+                Told(format!("a statement failed in this transaction, and the work went on: {told}")),
             )),
             // Its plan is from before an upgrade of the table.
             b"0A000" => Self::Broken(with(Misconfigured, told)),

@@ -4,10 +4,10 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use futures_util::TryStreamExt as _;
+use futures_util::{Stream, TryStreamExt as _};
 use idem_core::store::StoreError;
 use sqlx::pool::PoolConnection;
-use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgPool, PgRow};
+use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgPool, PgQueryResult, PgRow};
 use sqlx::{AssertSqlSafe, Connection as _, Either, Executor as _, Postgres};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -98,6 +98,11 @@ impl Lines {
         Ok(Line { held: Some(Held::Own(connection)), lines: self, _permit: Some(permit) })
     }
 
+    /// Whether the connections are those of a pool that was handed over.
+    pub(super) fn is_lent(&self) -> bool {
+        matches!(self.place, Place::Pool(_))
+    }
+
     /// How many connections may be found broken one after the other, and the next still be a new one.
     pub(super) fn broken_at_most(&self) -> u32 {
         match &self.place {
@@ -127,7 +132,7 @@ impl Lines {
         }
     }
 
-    fn check_open(&self) -> Result<(), Fault> {
+    pub(super) fn check_open(&self) -> Result<(), Fault> {
         if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
     }
 }
@@ -141,21 +146,14 @@ impl Own {
 impl Line<'_> {
     /// Executes a statement in one trip; the first of its kind on a connection takes one more, to prepare it.
     pub(super) async fn execute(&mut self, order: Order) -> Result<Done, Fault> {
-        let mut done = Done::default();
         let connection = self.connection()?;
-        let mut results = match order {
+        run(match order {
             Order::Prepared(text, arguments) => {
                 connection.fetch_many(sqlx::query_with(AssertSqlSafe(text), arguments))
             }
             Order::Simple(text) => connection.fetch_many(sqlx::raw_sql(AssertSqlSafe(text))),
-        };
-        while let Some(result) = results.try_next().await.map_err(Fault::of)? {
-            match result {
-                Either::Left(statement) => done.changed += statement.rows_affected(),
-                Either::Right(row) => done.rows.push(row),
-            }
-        }
-        Ok(done)
+        })
+        .await
     }
 
     /// Gives the connection back, for others to use.
@@ -179,6 +177,20 @@ impl Line<'_> {
             None => Err(closed()),
         }
     }
+}
+
+/// Reads what statements did, to the end.
+pub(super) async fn run(
+    mut results: impl Stream<Item = Result<Either<PgQueryResult, PgRow>, sqlx::Error>> + Unpin,
+) -> Result<Done, Fault> {
+    let mut done = Done::default();
+    while let Some(result) = results.try_next().await.map_err(Fault::of)? {
+        match result {
+            Either::Left(statement) => done.changed += statement.rows_affected(),
+            Either::Right(row) => done.rows.push(row),
+        }
+    }
+    Ok(done)
 }
 
 impl Drop for Line<'_> {

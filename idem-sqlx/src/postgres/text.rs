@@ -114,6 +114,9 @@ impl std::fmt::Display for Hex<'_> {
 #[derive(Debug)]
 pub(super) struct Texts {
     steps: HashMap<Verb, Text>,
+    pub(super) claim_alone: Text,
+    pub(super) claim_joined: Text,
+    pub(super) is_free: Text,
     pub(super) look_up: Text,
     pub(super) find_gone: Text,
     pub(super) version: Text,
@@ -124,6 +127,9 @@ impl Texts {
         let text = |template: &str| Text::new(template, names);
         Self {
             steps: Verb::ALL.map(|verb| (verb, text(verb.statement(statements)))).into(),
+            claim_alone: text(statements.claim_alone),
+            claim_joined: text(statements.claim_joined),
+            is_free: text(statements.is_free),
             look_up: text(statements.look_up),
             find_gone: text(statements.find_gone),
             version: text(statements.version),

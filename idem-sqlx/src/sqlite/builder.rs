@@ -143,7 +143,7 @@ impl SqliteBuilder {
         let source = Source { options, path, pool, table, texts, closed: AtomicBool::new(false) };
         source.check_open()?;
         let link = source.set_up(self.create, self.migrate, self.timeout).await?;
-        Ok(SqliteStore::new(Sqlite::new(source, link, self.readers), self.timeout))
+        Ok(SqliteStore::new(Sqlite::new(source, link, self.readers, self.timeout), self.timeout))
     }
 }
 

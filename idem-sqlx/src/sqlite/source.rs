@@ -149,15 +149,7 @@ impl Link {
         text: Arc<str>,
         arguments: SqliteArguments,
     ) -> Result<Done, Fault> {
-        let mut done = Done::default();
-        let mut results = self.connection.fetch_many(sqlx::query_with(AssertSqlSafe(text), arguments));
-        while let Some(result) = results.try_next().await.map_err(Fault::of)? {
-            match result {
-                Either::Left(statement) => done.changed.push(statement.rows_affected()),
-                Either::Right(row) => done.rows.push(row),
-            }
-        }
-        Ok(done)
+        execute(&mut self.connection, text, arguments).await
     }
 
     /// Closes the connection; an error now has nobody to tell.
@@ -169,6 +161,23 @@ impl Link {
     pub(super) async fn command(&mut self, statement: &'static str) -> Result<(), Fault> {
         self.connection.execute(sqlx::query(statement)).await.map(drop).map_err(Fault::of)
     }
+}
+
+/// Executes a text in one trip.
+pub(super) async fn execute(
+    connection: &mut SqliteConnection,
+    text: Arc<str>,
+    arguments: SqliteArguments,
+) -> Result<Done, Fault> {
+    let mut done = Done::default();
+    let mut results = connection.fetch_many(sqlx::query_with(AssertSqlSafe(text), arguments));
+    while let Some(result) = results.try_next().await.map_err(Fault::of)? {
+        match result {
+            Either::Left(statement) => done.changed.push(statement.rows_affected()),
+            Either::Right(row) => done.rows.push(row),
+        }
+    }
+    Ok(done)
 }
 
 #[cfg(unix)]

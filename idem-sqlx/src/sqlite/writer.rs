@@ -63,6 +63,11 @@ impl Writer {
         if self.lock().is_empty() { Arc::clone(&self.desk).try_lock_owned().ok() } else { None }
     }
 
+    /// The desk, once those who came before have left it: who has it keeps all steps waiting.
+    pub(super) async fn turn(&self) -> OwnedMutexGuard<Desk> {
+        Arc::clone(&self.desk).lock_owned().await
+    }
+
     /// Takes a step and tells how many rows it changed.
     pub(super) async fn take(self: &Arc<Self>, step: Step) -> Result<u64, StoreError> {
         if let Some(mut desk) = self.idle() {

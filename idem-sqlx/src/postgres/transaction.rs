@@ -1,0 +1,120 @@
+//! Transactions of PostgreSQL.
+
+use std::time::Duration;
+
+use idem_core::store::{StoreError, StoreErrorKind};
+use sqlx::postgres::PgConnection;
+use sqlx::{AssertSqlSafe, Executor as _, Transaction};
+use tokio::time::timeout;
+use tracing::instrument::WithSubscriber as _;
+use tracing::subscriber::NoSubscriber;
+
+use super::Postgres;
+use super::fault::Fault;
+use super::found::found;
+use super::lines::{Done, run};
+use super::text::bind;
+use crate::database::Found;
+use crate::step::{Step, Value, Verb};
+use crate::transaction::{Failed, Transactions, Uncommitted};
+
+/// Marks what the work writes; a name of our own, since the work may set savepoints, too.
+const MARK: &str = "; SAVEPOINT idem_work";
+
+impl From<Fault> for Failed {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Undone(error) => Self::Undone(error),
+            Fault::Broken(error) => Self::Broken(error),
+            Fault::Unreachable(error) | Fault::Refused(error) => Self::Refused(error),
+        }
+    }
+}
+
+impl Transactions for Postgres {
+    type Driver = sqlx::Postgres;
+    type Turn = ();
+
+    async fn open(&self) -> Result<(Transaction<'static, sqlx::Postgres>, ()), Failed> {
+        self.lines.check_open()?;
+        let transaction = self.transactions.begin().await.map_err(Fault::of)?;
+        Ok((transaction, ()))
+    }
+
+    async fn claim_in(
+        &self,
+        connection: &mut PgConnection,
+        step: &Step,
+        limit: Option<Duration>,
+    ) -> Result<Found, Failed> {
+        let mut values = step.values.clone();
+        let text = match limit {
+            Some(limit) => {
+                values.push(Value::Int(i64::try_from(limit.as_millis()).unwrap_or(i64::MAX).max(1)));
+                &self.texts.claim_alone
+            }
+            None => &self.texts.claim_joined,
+        };
+        // One message, so that claim and mark are one trip. Such a message cannot be prepared.
+        let rows = simple(connection, text.with_values(&values) + MARK).await?.rows;
+        match found(rows.first()).map_err(Failed::Refused)? {
+            Found::Record(row) if row.gone_at <= row.now => {
+                let step = Step { verb: Verb::Reclaim, values: step.values.clone() };
+                let changed = self.take_over_in(connection, &step).await?;
+                Ok(if changed == 1 { Found::Nothing } else { Found::Vanished })
+            }
+            found => Ok(found),
+        }
+    }
+
+    async fn take_over_in(&self, connection: &mut PgConnection, step: &Step) -> Result<u64, Failed> {
+        let text = self.texts.step(step.verb).with_values(&step.values) + MARK;
+        Ok(simple(connection, text).await?.changed)
+    }
+
+    async fn end_in(&self, connection: &mut PgConnection, step: &Step) -> Result<u64, Failed> {
+        let text = self.texts.step(step.verb);
+        let done = if self.prepared {
+            let arguments = bind(&step.values).map_err(Fault::of)?;
+            run(connection.fetch_many(sqlx::query_with(AssertSqlSafe(text.prepared()), arguments))).await
+        } else {
+            simple(connection, text.with_values(&step.values)).await
+        };
+        Ok(done?.changed)
+    }
+
+    async fn mark(&self, connection: &mut PgConnection) -> Result<(), Failed> {
+        simple(connection, "SAVEPOINT idem_work".into()).await?;
+        Ok(())
+    }
+
+    async fn undo_writes(&self, connection: &mut PgConnection) -> Result<(), Failed> {
+        simple(connection, "ROLLBACK TO SAVEPOINT idem_work".into()).await?;
+        Ok(())
+    }
+
+    async fn commit(
+        &self,
+        transaction: Transaction<'static, sqlx::Postgres>,
+        limit: Duration,
+    ) -> Result<(), Uncommitted> {
+        match timeout(limit, transaction.commit()).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(match Fault::of(error) {
+                Fault::Undone(error) | Fault::Refused(error) => Uncommitted::Refused(error),
+                Fault::Broken(error) | Fault::Unreachable(error) => Uncommitted::Unknown(error),
+            }),
+            Err(_) => Err(Uncommitted::Unknown(StoreError::with_source(
+                StoreErrorKind::TimedOut,
+                format!("the database did not confirm the commit within {limit:?}"),
+            ))),
+        }
+    }
+}
+
+/// Executes statements that stand in one text, with their values: what a pool that was handed over would log of it is kept
+/// out of the log.
+async fn simple(connection: &mut PgConnection, text: String) -> Result<Done, Fault> {
+    let done = async { run(connection.fetch_many(sqlx::raw_sql(AssertSqlSafe(text)))).await };
+    done.with_subscriber(NoSubscriber::default()).await
+}

@@ -1,0 +1,335 @@
+//! Transaction mode: the claim, the work's writes and the answer in one transaction of the database.
+
+use std::future::Future;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use idem_core::owner::Owner;
+use idem_core::record::RecordId;
+use idem_core::store::{Claim, Claimed, Fenced, StoreError, StoreErrorKind};
+use idem_core::transaction::{Begun, Ending, RecordEnd, TransactionalStore, Writes};
+use sqlx::Transaction;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::database::{Database, Found};
+use crate::held::Ticket;
+use crate::row::Phase;
+use crate::step::Step;
+use crate::store::{Claiming, LOCKED, SqlStore, decide};
+use crate::waiters::jittered;
+
+/// The first pause before a transaction is begun again that met another.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_millis(50);
+/// How often a transaction is begun again because connections were found broken.
+const BROKEN: u32 = 4;
+
+/// Opens transactions on one database, and takes steps in them. Callers limit the time.
+pub trait Transactions: Database {
+    /// The database, as sqlx knows it.
+    type Driver: sqlx::Database;
+    /// What keeps this store's own writers waiting while a transaction is open, where the database has one writer.
+    type Turn: Send + 'static;
+
+    /// Opens a transaction.
+    fn open(
+        &self,
+    ) -> impl Future<Output = Result<(Transaction<'static, Self::Driver>, Self::Turn), Failed>> + Send;
+
+    /// Inserts a record, or reads the one that is there, unless another transaction holds it. What is written after it can
+    /// be undone by [`undo_writes`](Self::undo_writes).
+    ///
+    /// `limit` is how long a statement of this transaction may wait for a lock, where the transaction is the store's own.
+    fn claim_in(
+        &self,
+        connection: &mut Connection<Self>,
+        step: &Step,
+        limit: Option<Duration>,
+    ) -> impl Future<Output = Result<Found, Failed>> + Send;
+
+    /// Takes over a record that is there, so that what is written after it can be undone, and tells how many rows changed.
+    fn take_over_in(
+        &self,
+        connection: &mut Connection<Self>,
+        step: &Step,
+    ) -> impl Future<Output = Result<u64, Failed>> + Send;
+
+    /// Ends a claim and tells how many rows changed.
+    fn end_in(
+        &self,
+        connection: &mut Connection<Self>,
+        step: &Step,
+    ) -> impl Future<Output = Result<u64, Failed>> + Send;
+
+    /// Sets the mark that writes are undone to, without a claim; fails if nothing of the transaction can be committed.
+    fn mark(&self, connection: &mut Connection<Self>) -> impl Future<Output = Result<(), Failed>> + Send;
+
+    /// Undoes what was written since the mark.
+    fn undo_writes(
+        &self,
+        connection: &mut Connection<Self>,
+    ) -> impl Future<Output = Result<(), Failed>> + Send;
+
+    /// Commits; takes no longer than `limit` if the database may be silent.
+    fn commit(
+        &self,
+        transaction: Transaction<'static, Self::Driver>,
+        limit: Duration,
+    ) -> impl Future<Output = Result<(), Uncommitted>> + Send;
+}
+
+/// What the statements of a database's transactions go over.
+pub(crate) type Connection<B> = <<B as Transactions>::Driver as sqlx::Database>::Connection;
+
+/// Why a step in a transaction was not taken. The transaction is of no use any more.
+#[derive(Debug)]
+pub enum Failed {
+    /// It met another transaction, which undid this one: begin again.
+    Undone(StoreError),
+    /// Its connection was found broken: begin again on another.
+    Broken(StoreError),
+    /// It was refused.
+    Refused(StoreError),
+}
+
+/// Why a transaction is not known to be committed.
+#[derive(Debug)]
+pub enum Uncommitted {
+    /// The database refused; nothing of it is left.
+    Refused(StoreError),
+    /// Its reply was lost.
+    Unknown(StoreError),
+}
+
+/// What is kept as long as a transaction is open. The ticket is given back last.
+#[derive(Debug)]
+pub struct Hold<T> {
+    _turn: T,
+    _ticket: Option<Ticket>,
+}
+
+impl Failed {
+    pub(crate) fn into_error(self) -> StoreError {
+        match self {
+            Self::Undone(error) | Self::Broken(error) | Self::Refused(error) => error,
+        }
+    }
+}
+
+/// Claims in a transaction.
+struct Within<'a, B: Transactions> {
+    database: &'a B,
+    connection: &'a mut Connection<B>,
+    limit: Option<Duration>,
+}
+
+impl<B: Transactions> Claiming for Within<'_, B>
+where
+    Connection<B>: Send,
+{
+    type Error = Failed;
+
+    async fn claim(&mut self, step: Step) -> Result<Found, Failed> {
+        self.database.claim_in(self.connection, &step, self.limit).await
+    }
+
+    async fn take(&mut self, step: Step) -> Result<u64, Failed> {
+        self.database.take_over_in(self.connection, &step).await
+    }
+
+    fn unreadable(error: StoreError) -> Failed {
+        Failed::Refused(error)
+    }
+}
+
+impl<B: Transactions> SqlStore<B>
+where
+    Connection<B>: Send,
+{
+    /// Opens a transaction and claims in it, once.
+    async fn begin_once(&self, id: &RecordId, claim: &Claim) -> Result<BegunOnce<B>, Failed> {
+        let database = self.database();
+        let (mut transaction, turn) = database.open().await?;
+        let limit = Some(self.timeout());
+        let mut within = Within { database, connection: &mut *transaction, limit };
+        match decide(&mut within, id, claim).await? {
+            Claimed::Granted { attempt } => Ok(BegunOnce::Granted(attempt, transaction, turn)),
+            refused => {
+                // Before the answer, so that nobody meets a lock that nobody needs. If it fails, the connection is gone.
+                let _ = transaction.rollback().await;
+                Ok(BegunOnce::Refused(refused))
+            }
+        }
+    }
+
+    async fn begin_until_decided(&self, id: &RecordId, claim: &Claim) -> Result<BegunOnce<B>, StoreError> {
+        let (mut pause, mut broken) = (SHORTEST_PAUSE, 0);
+        loop {
+            match self.begin_once(id, claim).await {
+                Err(Failed::Undone(_)) => {
+                    sleep(jittered(pause)).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                Err(Failed::Broken(_)) if broken < BROKEN => broken += 1,
+                result => return result.map_err(Failed::into_error),
+            }
+        }
+    }
+
+    async fn end_in_time(
+        &self,
+        connection: &mut Connection<B>,
+        id: &RecordId,
+        owner: Owner,
+        ending: &Ending,
+    ) -> Result<Fenced, StoreError> {
+        let database = self.database();
+        let step = match &ending.record {
+            RecordEnd::Complete(answer, retention) => Step::complete(id, owner, answer, *retention),
+            RecordEnd::Release(how) => Step::release(id, owner, *how),
+        };
+        self.in_time(async {
+            if ending.writes == Writes::Undo {
+                database.undo_writes(connection).await.map_err(Failed::into_error)?;
+            }
+            let changed = database.end_in(connection, &step).await.map_err(Failed::into_error)?;
+            Ok(if changed == 1 { Fenced::Held } else { Fenced::Lost })
+        })
+        .await
+    }
+
+    /// Finds out what became of a commit whose reply was lost: its answer is there, or never will be.
+    async fn look_for(&self, id: &RecordId, owner: Owner, lost: StoreError) -> Result<Fenced, StoreError> {
+        let database = self.database();
+        let started = Instant::now();
+        let mut pause = SHORTEST_PAUSE;
+        // The transaction may still be on its way to its commit; only when it is over the record says what it did.
+        while started.elapsed() < self.timeout() {
+            if let Ok(false) = timeout(self.timeout(), database.is_locked(id)).await.unwrap_or(Ok(true))
+                && let Ok(row) = self.in_time(database.look_up(id, false)).await
+            {
+                let mine = row.is_some_and(|row| row.phase == Phase::Completed && row.owner == owner);
+                return if mine {
+                    Ok(Fenced::Held)
+                } else {
+                    Err(StoreError::with_source(StoreErrorKind::CommitRefused, lost))
+                };
+            }
+            sleep(jittered(pause)).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+        Err(lost)
+    }
+}
+
+enum BegunOnce<B: Transactions> {
+    Granted(u32, Transaction<'static, B::Driver>, B::Turn),
+    Refused(Claimed),
+}
+
+#[async_trait]
+impl<B: Transactions> TransactionalStore for SqlStore<B>
+where
+    Connection<B>: Send,
+{
+    type Transaction = Transaction<'static, B::Driver>;
+    type Hold = Hold<B::Turn>;
+    type Connection = Connection<B>;
+
+    async fn begin(
+        &self,
+        id: &RecordId,
+        claim: &Claim,
+    ) -> Result<Begun<Self::Transaction, Self::Hold>, StoreError> {
+        let Some(ticket) = self.held().enter(id) else { return Ok(Begun::Refused(LOCKED)) };
+        if let Some(refused) = self.replayed_before(id, claim).await? {
+            return Ok(Begun::Refused(refused));
+        }
+        Ok(match self.in_time(self.begin_until_decided(id, claim)).await? {
+            BegunOnce::Granted(attempt, transaction, turn) => {
+                let hold = Hold { _turn: turn, _ticket: Some(ticket) };
+                Begun::Granted { attempt, transaction, hold }
+            }
+            BegunOnce::Refused(refused) => {
+                self.note_replay(&refused);
+                Begun::Refused(refused)
+            }
+        })
+    }
+
+    async fn commit(
+        &self,
+        mut transaction: Self::Transaction,
+        hold: Self::Hold,
+        id: &RecordId,
+        owner: Owner,
+        ending: &Ending,
+    ) -> Result<Fenced, StoreError> {
+        match self.end_in_time(&mut transaction, id, owner, ending).await {
+            Ok(Fenced::Held) => {}
+            not_held => {
+                // Dropped, it is rolled back.
+                drop(transaction);
+                return not_held;
+            }
+        }
+        let result = match self.database().commit(transaction, self.timeout()).await {
+            Ok(()) => Ok(Fenced::Held),
+            Err(Uncommitted::Refused(error)) => {
+                Err(StoreError::with_source(StoreErrorKind::CommitRefused, error))
+            }
+            Err(Uncommitted::Unknown(error)) => match ending.record {
+                RecordEnd::Complete(..) => self.look_for(id, owner, error).await,
+                RecordEnd::Release(_) => Err(error),
+            },
+        };
+        drop(hold);
+        result
+    }
+
+    async fn begin_unclaimed(&self) -> Result<(Self::Transaction, Self::Hold), StoreError> {
+        let (transaction, turn) =
+            self.in_time(async { self.database().open().await.map_err(Failed::into_error) }).await?;
+        Ok((transaction, Hold { _turn: turn, _ticket: None }))
+    }
+
+    async fn commit_unclaimed(
+        &self,
+        mut transaction: Self::Transaction,
+        hold: Self::Hold,
+    ) -> Result<(), StoreError> {
+        // After an error that the work passed over, a commit may do nothing and not say so.
+        let mark = async { self.database().mark(&mut transaction).await.map_err(Failed::into_error) };
+        self.in_time(mark).await?;
+        let committed = self.database().commit(transaction, self.timeout()).await;
+        drop(hold);
+        committed.map_err(|uncommitted| match uncommitted {
+            Uncommitted::Refused(error) => StoreError::with_source(StoreErrorKind::CommitRefused, error),
+            Uncommitted::Unknown(error) => error,
+        })
+    }
+
+    async fn claim_in(
+        &self,
+        connection: &mut Self::Connection,
+        id: &RecordId,
+        claim: &Claim,
+    ) -> Result<Claimed, StoreError> {
+        if self.held().contains(id) {
+            return Ok(LOCKED);
+        }
+        let mut within = Within { database: self.database(), connection, limit: None };
+        self.in_time(async { decide(&mut within, id, claim).await.map_err(Failed::into_error) }).await
+    }
+
+    async fn end_in(
+        &self,
+        connection: &mut Self::Connection,
+        id: &RecordId,
+        owner: Owner,
+        ending: &Ending,
+    ) -> Result<Fenced, StoreError> {
+        self.end_in_time(connection, id, owner, ending).await
+    }
+}
