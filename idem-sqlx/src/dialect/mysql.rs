@@ -70,7 +70,8 @@ macro_rules! columns {
 /// Assignments are executed one after the other, and see what those before them assigned.
 pub(crate) const STATEMENTS: Statements = Statements {
     // MariaDB returns the record, inserted or found: inserted, it was created now and by this owner. To assign a column
-    // to itself writes nothing. MySQL fails where there is one.
+    // to itself writes nothing, but with `binlog_format = MIXED` the statement would be written to the binary log all the
+    // same, were it not one that has to be logged by its rows: `UUID_SHORT()` makes it so. MySQL fails where there is one.
     claim: concat!(
         at_once!(),
         r"INSERT INTO `idem_records`
@@ -87,7 +88,7 @@ pub(crate) const STATEMENTS: Statements = Statements {
         r", NULL)
         /*M!100500 ON DUPLICATE KEY UPDATE id = id RETURNING ",
         columns!("answer"),
-        " */",
+        ", UUID_SHORT() */",
     ),
     claim_alone: "",
     claim_joined: "",
