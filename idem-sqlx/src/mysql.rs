@@ -7,6 +7,8 @@ mod migrate;
 mod session;
 mod sweep;
 mod text;
+#[cfg(test)]
+mod without_returning;
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
