@@ -30,7 +30,7 @@ impl Subject for WithoutReturning {
         let table = format!("keys_{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let names = Names { database: None, table: TableName::new(&table).expect("a name") };
         let lines = Lines::own(MySqlConnectOptions::from_str(database.url()).expect("a URL"), 8);
-        let texts = Texts::new(&as_mysql_reads(STATEMENTS), &names);
+        let texts = Texts::new(&as_mysql_reads(&STATEMENTS), &names);
         let server = MySqlServer { texts, ..MySqlServer::new(lines, names, true) };
         let store = MySqlStore::new(server, Duration::from_secs(5));
         store.set_up(true).await.expect("a table");
@@ -43,7 +43,7 @@ impl Subject for WithoutReturning {
 }
 
 /// The statements without the comments of which MariaDB reads the contents.
-fn as_mysql_reads(all: Statements) -> Statements {
+fn as_mysql_reads(all: &Statements) -> Statements {
     let read = |statement: &'static str| -> &'static str {
         let mut rest = statement.to_owned();
         while let Some((before, after)) = rest.split_once("/*M!") {
@@ -63,13 +63,13 @@ fn as_mysql_reads(all: Statements) -> Statements {
         settle: read(all.settle),
         erase: read(all.erase),
         sweep: read(all.sweep),
-        ..all
+        ..*all
     }
 }
 
 #[test]
 fn no_statement_has_anything_for_mariadb_alone_left() {
-    let all = as_mysql_reads(STATEMENTS);
+    let all = as_mysql_reads(&STATEMENTS);
     assert!(all.claim.trim().starts_with("INSERT") && all.claim.trim().ends_with("NULL)"), "{}", all.claim);
     assert!(all.renew.trim().starts_with("UPDATE"), "{}", all.renew);
 }
