@@ -74,7 +74,6 @@ impl Product for MariaDb {
         command.args(["--no-defaults", "--bind-address=127.0.0.1", "--socket=", "--skip-name-resolve"]);
         command.args(["--max-connections=300", "--character-set-server=utf8mb4"]);
         command.args([
-            "--innodb-buffer-pool-size=32M",
             "--innodb-log-file-size=32M",
             "--innodb-buffer-pool-dump-at-shutdown=0",
             "--innodb-buffer-pool-load-at-startup=0",

@@ -11,6 +11,7 @@
     feature = "memory",
     feature = "sqlite",
     feature = "postgres",
+    feature = "mysql",
     feature = "uuid"
 ))]
 
@@ -54,6 +55,7 @@ macro_rules! on_every_store {
         store!(memory: Memory; $($cases)+);
         store!(sqlite: Sqlite; $($cases)+);
         store!(postgres: Postgres; $($cases)+);
+        store!(mysql: MySql; $($cases)+);
     };
 }
 

@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use idem::{MemoryStore, PostgresStore, SqliteStore, Store};
-use idem_testkit::{Database, PostgresServer};
+use idem::{MemoryStore, MySqlStore, PostgresStore, SqliteStore, Store};
+use idem_testkit::{Database, MariaDbServer, PostgresServer};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -15,6 +15,7 @@ pub(crate) enum Kind {
     Memory,
     Sqlite,
     Postgres,
+    MySql,
 }
 
 /// A store of its own for one test, and what has to live as long as it.
@@ -40,16 +41,27 @@ impl Kind {
                 Opened { store: Arc::new(store), home: Some(Arc::new(Home::Folder(home))) }
             }
             Self::Postgres => {
-                // A table is made faster than a database.
                 static DATABASE: OnceCell<Database> = OnceCell::const_new();
-                static COUNT: AtomicU32 = AtomicU32::new(0);
                 let database = DATABASE.get_or_init(|| PostgresServer::shared().database()).await;
-                let table = format!("records_{}", COUNT.fetch_add(1, Ordering::Relaxed));
+                let table = new_table();
                 let store = PostgresStore::builder().url(database.url()).table(&table).open().await.unwrap();
+                Opened { store: Arc::new(store), home: Some(Arc::new(Home::Table(database, table))) }
+            }
+            Self::MySql => {
+                static DATABASE: OnceCell<Database> = OnceCell::const_new();
+                let database = DATABASE.get_or_init(|| MariaDbServer::shared().database()).await;
+                let table = new_table();
+                let store = MySqlStore::builder().url(database.url()).table(&table).open().await.unwrap();
                 Opened { store: Arc::new(store), home: Some(Arc::new(Home::Table(database, table))) }
             }
         }
     }
+}
+
+/// A table of a test's own in the database of all, since it is made faster than a database.
+fn new_table() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    format!("records_{}", COUNT.fetch_add(1, Ordering::Relaxed))
 }
 
 impl Opened {
