@@ -37,6 +37,7 @@ pub struct Charge {
     #[sqlx(json)]
     pub metadata: Map<String, Value>,
     /// Which run of the request this is from: above 1 after a failure or a crash.
+    #[sqlx(try_from = "i64")]
     pub attempt: u32,
     /// Seconds since 1970.
     pub created: i64,

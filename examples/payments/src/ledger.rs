@@ -1,6 +1,7 @@
 //! The ledger: what really happened. Knows nothing of idempotency keys.
 
 mod memory;
+mod postgres;
 mod sqlite;
 
 use std::error::Error;
@@ -14,6 +15,7 @@ use crate::payouts::Payout;
 use crate::refunds::Refund;
 
 pub use memory::MemoryLedger;
+pub use postgres::PostgresLedger;
 pub use sqlite::SqliteLedger;
 
 /// Keeps charges, refunds, payouts and accounts. Every method is one atomic step.

@@ -15,7 +15,7 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3000")]
     pub listen: SocketAddr,
 
-    /// Where records and ledger are kept: `memory:` or `sqlite:PATH`.
+    /// Where records and ledger are kept: `memory:`, `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`.
     #[arg(long, value_name = "URL", default_value = "sqlite:payments.db")]
     pub store: StoreUrl,
 
@@ -64,9 +64,9 @@ mod tests {
 
     #[test]
     fn a_store_that_the_example_does_not_have_is_refused_with_what_there_is() {
-        let refused = Options::try_parse_from(["payments", "--store", "postgres://localhost/payments"]);
+        let refused = Options::try_parse_from(["payments", "--store", "redis://localhost"]);
         let message = refused.unwrap_err().to_string();
-        assert!(message.contains("this example has no postgres store yet"), "{message}");
-        assert!(message.contains("sqlite:PATH"), "{message}");
+        assert!(message.contains("this example has no redis store yet"), "{message}");
+        assert!(message.contains("sqlite:PATH") && message.contains("postgres://"), "{message}");
     }
 }

@@ -28,6 +28,7 @@ pub struct Payout {
     #[sqlx(json)]
     pub metadata: Map<String, Value>,
     /// Which run of the request paid.
+    #[sqlx(try_from = "i64")]
     pub attempt: u32,
     /// Seconds since 1970.
     pub created: i64,

@@ -24,6 +24,7 @@ pub struct Refund {
     pub account: String,
     pub amount: Amount,
     pub currency: Currency,
+    #[sqlx(try_from = "i64")]
     pub attempt: u32,
     /// Seconds since 1970.
     pub created: i64,

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use idem::{MemoryStore, SqliteStore, Store};
+use idem::{MemoryStore, PostgresStore, SqliteStore, Store};
 
-use crate::ledger::{Ledger, MemoryLedger, SqliteLedger};
+use crate::ledger::{Ledger, MemoryLedger, PostgresLedger, SqliteLedger};
 
 /// Where records and ledger are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,12 +16,14 @@ pub enum StoreUrl {
     Memory,
     /// In an SQLite file, which several processes may share.
     Sqlite(PathBuf),
+    /// In a PostgreSQL database, which any number of machines may share.
+    Postgres(String),
 }
 
 /// An open store: idem's records, and our ledger beside them.
 ///
-/// Both are in one SQLite file, so that there is one thing to start, to kill and to look into. A service with more to write
-/// gives idem a file of its own: SQLite has one writer at a time in each.
+/// Both are in one database, so that there is one thing to start, to kill and to look into. A service with more to write
+/// to SQLite gives idem a file of its own: there is one writer at a time in each.
 #[derive(Debug, Clone)]
 pub struct Opened {
     pub records: Records,
@@ -33,6 +35,7 @@ pub struct Opened {
 pub enum Records {
     Memory(MemoryStore),
     Sqlite(SqliteStore),
+    Postgres(PostgresStore),
 }
 
 impl Records {
@@ -41,6 +44,7 @@ impl Records {
         match self {
             Self::Memory(store) => Arc::new(store.clone()),
             Self::Sqlite(store) => Arc::new(store.clone()),
+            Self::Postgres(store) => Arc::new(store.clone()),
         }
     }
 }
@@ -50,8 +54,10 @@ impl Opened {
     /// without `-wal` and `-shm` beside it.
     pub async fn close(&self) {
         self.ledger.close().await;
-        if let Records::Sqlite(store) = &self.records {
-            store.close().await;
+        match &self.records {
+            Records::Memory(_) => {}
+            Records::Sqlite(store) => store.close().await,
+            Records::Postgres(store) => store.close().await,
         }
     }
 }
@@ -69,6 +75,11 @@ impl StoreUrl {
                 let ledger = SqliteLedger::open(path).await?;
                 Ok(Opened { records: Records::Sqlite(records), ledger: Arc::new(ledger) })
             }
+            Self::Postgres(url) => {
+                let records = PostgresStore::open(url).await?;
+                let ledger = PostgresLedger::open(url).await?;
+                Ok(Opened { records: Records::Postgres(records), ledger: Arc::new(ledger) })
+            }
         }
     }
 }
@@ -77,7 +88,7 @@ impl FromStr for StoreUrl {
     type Err = String;
 
     fn from_str(url: &str) -> Result<Self, String> {
-        const THERE_IS: &str = "use `memory:` or `sqlite:PATH`";
+        const THERE_IS: &str = "use `memory:`, `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`";
         let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
         match (scheme, rest.strip_prefix("//").unwrap_or(rest)) {
             ("memory", "") => Ok(Self::Memory),
@@ -86,7 +97,11 @@ impl FromStr for StoreUrl {
             }
             ("sqlite", ":memory:") => Err("for a store in memory use `memory:`".into()),
             ("sqlite", path) => Ok(Self::Sqlite(path.into())),
-            ("postgres" | "postgresql" | "mysql" | "mariadb" | "redis" | "rediss" | "valkey", _) => {
+            ("postgres" | "postgresql", _) if rest.starts_with("//") => Ok(Self::Postgres(url.into())),
+            ("postgres" | "postgresql", _) => {
+                Err("a PostgreSQL database is named as in `postgres://USER:PASSWORD@HOST/DATABASE`".into())
+            }
+            ("mysql" | "mariadb" | "redis" | "rediss" | "valkey", _) => {
                 Err(format!("this example has no {scheme} store yet; {THERE_IS}"))
             }
             _ => Err(format!("there is no such store; {THERE_IS}")),
@@ -103,9 +118,19 @@ mod tests {
         assert_eq!("memory:".parse(), Ok(StoreUrl::Memory));
         assert_eq!("sqlite:a/b.db".parse(), Ok(StoreUrl::Sqlite("a/b.db".into())));
         assert_eq!("sqlite:///a/b.db".parse(), Ok(StoreUrl::Sqlite("/a/b.db".into())));
-        for refused in
-            ["", "sqlite:", "sqlite", "sqlite::memory:", "memory:x", "payments.db", "redis://localhost"]
-        {
+        let postgres = "postgres://app:secret@db.internal:5433/payments?sslmode=require";
+        assert_eq!(postgres.parse(), Ok(StoreUrl::Postgres(postgres.into())));
+        for refused in [
+            "",
+            "sqlite:",
+            "sqlite",
+            "sqlite::memory:",
+            "memory:x",
+            "payments.db",
+            "postgres",
+            "postgres:payments",
+            "redis://localhost",
+        ] {
             assert!(refused.parse::<StoreUrl>().is_err(), "{refused}");
         }
     }

@@ -1,22 +1,38 @@
-//! Where a service keeps its things: in memory, or in a file of its own.
+//! Where a service keeps its things: in memory, in a file of its own, or in a database of its own.
 
+use idem_testkit::{Database, PostgresServer};
 use tempfile::TempDir;
 
 /// A store, empty at first; as long as this lives, services may be started on it again.
 pub struct Home {
     pub store: String,
     directory: TempDir,
+    /// Dropped with the home.
+    _database: Option<Database>,
 }
 
 impl Home {
-    pub fn memory() -> Self {
-        Self { store: "memory:".into(), directory: tempfile::tempdir().unwrap() }
+    pub async fn memory() -> Self {
+        Self::new(|_| "memory:".into())
     }
 
-    pub fn sqlite() -> Self {
+    pub async fn sqlite() -> Self {
+        Self::new(|directory| format!("sqlite:{}", directory.path().join("payments.db").display()))
+    }
+
+    pub async fn postgres() -> Self {
+        let server = tokio::task::spawn_blocking(PostgresServer::shared).await.unwrap();
+        Self::in_database(server.database().await)
+    }
+
+    fn new(store: impl FnOnce(&TempDir) -> String) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let file = directory.path().join("payments.db");
-        Self { store: format!("sqlite:{}", file.display()), directory }
+        Self { store: store(&directory), directory, _database: None }
+    }
+
+    fn in_database(database: Database) -> Self {
+        let home = Self::new(|_| database.url().to_owned());
+        Self { _database: Some(database), ..home }
     }
 
     /// The files that SQLite keeps beside an open database.
@@ -39,17 +55,41 @@ pub fn fresh_key() -> String {
     format!("key-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Makes each test one on memory and one on SQLite.
+/// Makes each test one on every store.
 macro_rules! on_each_store {
-    ($(async fn $name:ident($home:ident) $body:block)*) => {
-        mod memory {
+    ($($tests:tt)*) => {
+        $crate::home::on_these_stores! { [memory sqlite postgres] { $($tests)* } }
+    };
+}
+
+/// Makes each test one on every store that outlives a service and that several services can share.
+macro_rules! on_each_shared_store {
+    ($($tests:tt)*) => {
+        mod shared {
             use super::*;
-            $(#[tokio::test(flavor = "multi_thread")] async fn $name() { let $home = Home::memory(); $body })*
-        }
-        mod sqlite {
-            use super::*;
-            $(#[tokio::test(flavor = "multi_thread")] async fn $name() { let $home = Home::sqlite(); $body })*
+            $crate::home::on_these_stores! { [sqlite postgres] { $($tests)* } }
         }
     };
 }
-pub(crate) use on_each_store;
+
+macro_rules! on_these_stores {
+    ([$($store:ident)*] $tests:tt) => {
+        $($crate::home::on_this_store! { $store $tests })*
+    };
+}
+
+macro_rules! on_this_store {
+    ($store:ident { $(async fn $name:ident($home:ident) $body:block)* }) => {
+        mod $store {
+            use super::*;
+            $(
+                #[tokio::test(flavor = "multi_thread")]
+                async fn $name() {
+                    let $home = Home::$store().await;
+                    $body
+                }
+            )*
+        }
+    };
+}
+pub(crate) use {on_each_shared_store, on_each_store, on_these_stores, on_this_store};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
-use crate::home::{Home, fresh_key, on_each_store};
+use crate::home::{Home, fresh_key, on_each_shared_store, on_each_store};
 use crate::http::{Answer, Caller};
 use crate::service::Service;
 
@@ -55,28 +55,28 @@ on_each_store! {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn two_services_on_one_file_run_each_key_once() {
-    const ROUNDS: usize = 40;
-    const EACH: usize = 16;
-    let home = Home::sqlite();
-    let (one, two) = (Service::start(&home, &[]).await, Service::start(&home, &[]).await);
-    let (here, there) = (one.caller("alice"), two.caller("alice"));
-    for _ in 0..ROUNDS {
-        let callers = [&here, &there].into_iter().cycle().take(2 * EACH).cloned().collect();
-        assert_one_ran(&at_once(callers, &fresh_key()).await);
+on_each_shared_store! {
+    async fn two_services_on_one_store_run_each_key_once(home) {
+        const ROUNDS: usize = 40;
+        const EACH: usize = 16;
+        let (one, two) = (Service::start(&home, &[]).await, Service::start(&home, &[]).await);
+        let (here, there) = (one.caller("alice"), two.caller("alice"));
+        for _ in 0..ROUNDS {
+            let callers = [&here, &there].into_iter().cycle().take(2 * EACH).cloned().collect();
+            assert_one_ran(&at_once(callers, &fresh_key()).await);
+        }
+        assert_eq!(here.rows("/charges").await.len(), ROUNDS);
+        assert_eq!(there.rows("/charges").await, here.rows("/charges").await);
     }
-    assert_eq!(here.rows("/charges").await.len(), ROUNDS);
-    assert_eq!(there.rows("/charges").await, here.rows("/charges").await);
-}
 
-#[tokio::test(flavor = "multi_thread")]
-async fn two_services_that_start_at_once_on_a_new_file_both_work() {
-    for _ in 0..5 {
-        let home = Home::sqlite();
-        let (one, two) = tokio::join!(Service::start(&home, &[]), Service::start(&home, &[]));
+    async fn services_that_start_at_once_on_a_new_store_all_work(home) {
+        let start = || Service::start(&home, &[]);
+        let (one, two, three, four, five, six) =
+            tokio::join!(start(), start(), start(), start(), start(), start());
         let first = one.caller("alice").charge("k", "tok_visa").await;
         first.assert_created(1);
-        two.caller("alice").charge("k", "tok_visa").await.assert_replays(&first);
+        for other in [two, three, four, five, six] {
+            other.caller("alice").charge("k", "tok_visa").await.assert_replays(&first);
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::home::Home;
+use crate::home::{Home, on_each_shared_store};
 use crate::http::{Caller, Pending, until};
 use crate::service::Service;
 
@@ -34,37 +34,35 @@ async fn paused_and_successor(home: &Home) -> (Service, Pending, Service, Pendin
     (zombie, late, successor, taken_over)
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_zombie_that_wakes_while_its_successor_runs_is_told_so_and_changes_nothing() {
-    let home = Home::sqlite();
-    let (zombie, late, successor, taken_over) = paused_and_successor(&home).await;
-    zombie.resume();
-    let late = late.answer().await;
-    assert!(late.is_refused("idempotency_in_flight"), "{late:?}");
+on_each_shared_store! {
+    async fn a_zombie_that_wakes_while_its_successor_runs_is_told_so_and_changes_nothing(home) {
+        let (zombie, late, successor, taken_over) = paused_and_successor(&home).await;
+        zombie.resume();
+        let late = late.answer().await;
+        assert!(late.is_refused("idempotency_in_flight"), "{late:?}");
 
-    let taken_over = taken_over.answer().await;
-    taken_over.assert_created(2);
-    let alice = successor.caller("alice");
-    alice.charge("k", SOURCE).await.assert_replays(&taken_over);
-    zombie.caller("alice").charge("k", SOURCE).await.assert_replays(&taken_over);
-    // It was aborted before it reached its ledger.
-    assert_eq!(alice.rows("/charges").await, [taken_over.json()]);
-}
+        let taken_over = taken_over.answer().await;
+        taken_over.assert_created(2);
+        let alice = successor.caller("alice");
+        alice.charge("k", SOURCE).await.assert_replays(&taken_over);
+        zombie.caller("alice").charge("k", SOURCE).await.assert_replays(&taken_over);
+        // It was aborted before it reached its ledger.
+        assert_eq!(alice.rows("/charges").await, [taken_over.json()]);
+    }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_zombie_that_wakes_after_its_successor_answers_what_the_record_says() {
-    let home = Home::sqlite();
-    let (zombie, late, successor, taken_over) = paused_and_successor(&home).await;
-    let taken_over = taken_over.answer().await;
-    taken_over.assert_created(2);
-    zombie.resume();
-    late.answer().await.assert_replays(&taken_over);
+    async fn a_zombie_that_wakes_after_its_successor_answers_what_the_record_says(home) {
+        let (zombie, late, successor, taken_over) = paused_and_successor(&home).await;
+        let taken_over = taken_over.answer().await;
+        taken_over.assert_created(2);
+        zombie.resume();
+        late.answer().await.assert_replays(&taken_over);
 
-    let alice = successor.caller("alice");
-    alice.charge("k", SOURCE).await.assert_replays(&taken_over);
-    zombie.caller("alice").charge("k", SOURCE).await.assert_replays(&taken_over);
-    // Its handler and the end of its lease were due at the same moment, so its own row may be there: lease mode says so.
-    let rows = alice.rows("/charges").await;
-    assert_eq!(rows.iter().filter(|row| row["attempt"] == 2).count(), 1, "{rows:?}");
-    assert!(rows.iter().filter(|row| row["attempt"] == 1).count() <= 1, "{rows:?}");
+        let alice = successor.caller("alice");
+        alice.charge("k", SOURCE).await.assert_replays(&taken_over);
+        zombie.caller("alice").charge("k", SOURCE).await.assert_replays(&taken_over);
+        // Its handler and the end of its lease were due at the same moment, so its own row may be there: lease mode says so.
+        let rows = alice.rows("/charges").await;
+        assert_eq!(rows.iter().filter(|row| row["attempt"] == 2).count(), 1, "{rows:?}");
+        assert!(rows.iter().filter(|row| row["attempt"] == 1).count() <= 1, "{rows:?}");
+    }
 }
