@@ -161,7 +161,7 @@ impl<S: Server> Lines<S> {
         }
     }
 
-    fn check_open(&self) -> Result<(), Fault> {
+    pub(crate) fn check_open(&self) -> Result<(), Fault> {
         if self.closed.load(Ordering::Acquire) { Err(closed()) } else { Ok(()) }
     }
 }
@@ -175,15 +175,7 @@ impl<S: Server> Own<S> {
 impl<S: Server> Line<'_, S> {
     /// Executes a statement in one trip; the first of its kind on a connection takes one more, to prepare it.
     pub(crate) async fn execute(&mut self, order: Order<S>) -> Result<Done<S>, Fault> {
-        let (mut changed, mut rows, sent) = (0, Vec::new(), Instant::now());
-        let mut results = S::send(self.connection()?, order);
-        while let Some(result) = results.try_next().await.map_err(S::fault)? {
-            match result {
-                Either::Left(statement) => changed += S::changed(&statement),
-                Either::Right(row) => rows.push(row),
-            }
-        }
-        Ok(Done { changed, rows, took: sent.elapsed() })
+        execute::<S>(self.connection()?, order).await
     }
 
     /// Gives the connection back, for others to use.
@@ -207,6 +199,22 @@ impl<S: Server> Line<'_, S> {
             None => Err(closed()),
         }
     }
+}
+
+/// Executes a statement on a connection, and reads all that comes back.
+pub(crate) async fn execute<S: Server>(
+    connection: &mut S::Connection,
+    order: Order<S>,
+) -> Result<Done<S>, Fault> {
+    let (mut changed, mut rows, sent) = (0, Vec::new(), Instant::now());
+    let mut results = S::send(connection, order);
+    while let Some(result) = results.try_next().await.map_err(S::fault)? {
+        match result {
+            Either::Left(statement) => changed += S::changed(&statement),
+            Either::Right(row) => rows.push(row),
+        }
+    }
+    Ok(Done { changed, rows, took: sent.elapsed() })
 }
 
 impl<S: Server> Drop for Line<'_, S> {

@@ -7,6 +7,7 @@ mod migrate;
 mod session;
 mod sweep;
 mod text;
+mod transaction;
 #[cfg(test)]
 mod without_returning;
 
@@ -20,6 +21,7 @@ use tokio::time::sleep;
 
 pub use self::builder::MySqlBuilder;
 use self::text::{Names, Text, Texts};
+use self::transaction::Beginnings;
 use crate::database::{Database, Found, Round};
 use crate::dialect::Migration;
 use crate::dialect::mysql::STATEMENTS;
@@ -51,6 +53,7 @@ pub type MySqlStore = SqlStore<MySqlServer>;
 #[derive(Debug)]
 pub struct MySqlServer {
     lines: Lines<MySql>,
+    beginnings: Beginnings,
     names: Names,
     texts: Texts,
     prepared: bool,
@@ -111,7 +114,11 @@ impl MySqlStore {
     ///
     /// Later calls fail as [`Unavailable`](idem_core::store::StoreErrorKind::Unavailable), on every clone.
     pub async fn close(&self) {
-        self.database().lines.close().await;
+        let MySqlServer { lines, beginnings, .. } = self.database();
+        lines.close().await;
+        if !beginnings.is_lent {
+            beginnings.pool.close().await;
+        }
     }
 
     pub(crate) async fn set_up(&self, migrate: bool) -> Result<(), StoreError> {
@@ -131,10 +138,10 @@ impl MySqlStore {
 }
 
 impl MySqlServer {
-    fn new(lines: Lines<MySql>, names: Names, prepared: bool) -> Self {
+    fn new(lines: Lines<MySql>, beginnings: Beginnings, names: Names, prepared: bool) -> Self {
         let texts = Texts::new(&STATEMENTS, &names);
         let (packet, swept) = (AtomicUsize::new(usize::MAX), AtomicI64::new(0));
-        Self { lines, names, texts, prepared, packet, swept }
+        Self { lines, beginnings, names, texts, prepared, packet, swept }
     }
 
     /// Executes a statement, again if it met another transaction, and on another connection if its own broke off and it
@@ -290,6 +297,14 @@ impl Database for MySqlServer {
         let values = [record_id(id), Value::Int(with_answer.into())];
         let done = self.execute(&self.texts.look_up, &values, true).await.map_err(Fault::into_error)?;
         done.rows.first().map(|row| record::read(row, 0)).transpose()
+    }
+
+    async fn is_locked(&self, id: &RecordId) -> Result<bool, StoreError> {
+        match self.execute(&self.texts.is_free, &[record_id(id)], true).await {
+            Ok(_) => Ok(false),
+            Err(Fault::Locked(_)) => Ok(true),
+            Err(fault) => Err(fault.into_error()),
+        }
     }
 
     async fn sweep(&self, round: &mut Round, limit: u32) -> Result<u64, StoreError> {

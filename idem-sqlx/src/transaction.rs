@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use idem_core::owner::Owner;
+use idem_core::policy::Policy;
 use idem_core::record::RecordId;
 use idem_core::store::{Claim, Claimed, Fenced, StoreError, StoreErrorKind};
 use idem_core::transaction::{Begun, Ending, RecordEnd, TransactionalStore, Writes};
@@ -32,9 +33,12 @@ pub trait Transactions: Database {
     /// What keeps this store's own writers waiting while a transaction is open, where the database has one writer.
     type Turn: Send + 'static;
 
-    /// Opens a transaction.
+    /// Opens a transaction. Where the database lets us say so, its statements wait at most `limit` for a lock, and it is given
+    /// up after it was `idle` for so long: here, or by [`claim_in`](Self::claim_in).
     fn open(
         &self,
+        limit: Duration,
+        idle: Duration,
     ) -> impl Future<Output = Result<(Transaction<'static, Self::Driver>, Self::Turn), Failed>> + Send;
 
     /// Inserts a record, or reads the one that is there, unless another transaction holds it. What is written after it can
@@ -150,7 +154,7 @@ where
     /// Opens a transaction and claims in it, once.
     async fn begin_once(&self, id: &RecordId, claim: &Claim) -> Result<BegunOnce<B>, Failed> {
         let database = self.database();
-        let (mut transaction, turn) = database.open().await?;
+        let (mut transaction, turn) = database.open(self.timeout(), claim.lease).await?;
         let limit = Some(self.timeout());
         let mut within = Within { database, connection: &mut *transaction, limit };
         match decide(&mut within, id, claim).await? {
@@ -289,8 +293,9 @@ where
     }
 
     async fn begin_unclaimed(&self) -> Result<(Self::Transaction, Self::Hold), StoreError> {
-        let (transaction, turn) =
-            self.in_time(async { self.database().open().await.map_err(Failed::into_error) }).await?;
+        let idle = Policy::default().lease;
+        let open = async { self.database().open(self.timeout(), idle).await.map_err(Failed::into_error) };
+        let (transaction, turn) = self.in_time(open).await?;
         Ok((transaction, Hold { _turn: turn, _ticket: None }))
     }
 

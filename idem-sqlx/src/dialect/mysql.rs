@@ -92,7 +92,9 @@ pub(crate) const STATEMENTS: Statements = Statements {
     ),
     claim_alone: "",
     claim_joined: "",
-    is_free: "",
+    // Fails where a transaction has the record. Where there is none, what lies between its neighbours is locked for the time
+    // of this statement.
+    is_free: concat!(at_once!(), "SELECT 1 FROM `idem_records` WHERE id = ?1 LOCK IN SHARE MODE"),
     reclaim: concat!(
         at_once!(),
         r"UPDATE `idem_records` SET

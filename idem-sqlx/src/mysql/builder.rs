@@ -9,6 +9,7 @@ use sqlx::ConnectOptions as _;
 use sqlx::mysql::{MySqlConnectOptions, MySqlPool};
 
 use super::text::Names;
+use super::transaction::Beginnings;
 use super::{MySqlServer, MySqlStore, fault};
 use crate::fault::misconfigured;
 use crate::lines::Lines;
@@ -143,25 +144,28 @@ impl MySqlBuilder {
             table: self.table.map_err(refused)?,
             database: self.database.transpose().map_err(refused)?,
         };
-        let lines = match self.place {
+        let options = match &self.place {
             Place::Nowhere => {
                 return Err(misconfigured("no database was named: give a URL, options or a pool"));
             }
-            Place::Pool(pool) if self.prepared => Lines::pool(pool),
-            Place::Pool(pool) => own((*pool.connect_options()).clone(), self.connections),
-            Place::Options(options) => own(*options, self.connections),
+            Place::Pool(pool) => (*pool.connect_options()).clone(),
+            Place::Options(options) => (**options).clone(),
             Place::Url(url) => {
-                let options =
-                    MySqlConnectOptions::from_str(&url).map_err(|error| fault::of(error).into_error())?;
-                own(options, self.connections)
+                MySqlConnectOptions::from_str(url).map_err(|error| fault::of(error).into_error())?
             }
         };
-        let store = MySqlStore::new(MySqlServer::new(lines, names, self.prepared), self.timeout);
+        let options = options.disable_statement_logging();
+        let beginnings = match &self.place {
+            Place::Pool(pool) => Beginnings { pool: pool.clone(), is_lent: true },
+            _ => Beginnings::own(options.clone(), self.connections, self.timeout),
+        };
+        let lines = match self.place {
+            Place::Pool(pool) if self.prepared => Lines::pool(pool),
+            _ => Lines::own(options, self.connections),
+        };
+        let server = MySqlServer::new(lines, beginnings, names, self.prepared);
+        let store = MySqlStore::new(server, self.timeout);
         store.set_up(self.migrate).await?;
         Ok(store)
     }
-}
-
-fn own(options: MySqlConnectOptions, most: usize) -> Lines<sqlx::MySql> {
-    Lines::own(options.disable_statement_logging(), most)
 }

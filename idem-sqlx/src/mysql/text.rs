@@ -131,6 +131,7 @@ impl fmt::Display for Hex<'_> {
 #[derive(Debug)]
 pub(super) struct Texts {
     steps: HashMap<Verb, Text>,
+    pub(super) is_free: Text,
     pub(super) look_up: Text,
     pub(super) find_gone: Text,
     pub(super) version: Text,
@@ -141,6 +142,7 @@ impl Texts {
         let text = |template: &str| Text::new(template, names);
         Self {
             steps: Verb::ALL.map(|verb| (verb, text(verb.statement(statements)))).into(),
+            is_free: text(statements.is_free),
             look_up: text(statements.look_up),
             find_gone: text(statements.find_gone),
             version: text(statements.version),

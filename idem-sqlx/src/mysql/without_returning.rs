@@ -12,6 +12,7 @@ use sqlx::mysql::MySqlConnectOptions;
 use tokio::sync::OnceCell;
 
 use super::text::{Names, Texts};
+use super::transaction::Beginnings;
 use super::{MySqlServer, MySqlStore};
 use crate::dialect::Statements;
 use crate::dialect::mysql::STATEMENTS;
@@ -29,9 +30,11 @@ impl Subject for WithoutReturning {
         let database = DATABASE.get_or_init(|| MariaDbServer::shared().database()).await;
         let table = format!("keys_{}", COUNT.fetch_add(1, Ordering::Relaxed));
         let names = Names { database: None, table: TableName::new(&table).expect("a name") };
-        let lines = Lines::own(MySqlConnectOptions::from_str(database.url()).expect("a URL"), 8);
+        let options = MySqlConnectOptions::from_str(database.url()).expect("a URL");
+        let beginnings = Beginnings::own(options.clone(), 8, Duration::from_secs(5));
+        let lines = Lines::own(options, 8);
         let texts = Texts::new(&as_mysql_reads(&STATEMENTS), &names);
-        let server = MySqlServer { texts, ..MySqlServer::new(lines, names, true) };
+        let server = MySqlServer { texts, ..MySqlServer::new(lines, beginnings, names, true) };
         let store = MySqlStore::new(server, Duration::from_secs(5));
         store.set_up(true).await.expect("a table");
         store
@@ -54,6 +57,9 @@ fn as_mysql_reads(all: &Statements) -> Statements {
     };
     Statements {
         claim: read(all.claim),
+        claim_alone: read(all.claim_alone),
+        claim_joined: read(all.claim_joined),
+        is_free: read(all.is_free),
         reclaim: read(all.reclaim),
         take_over: read(all.take_over),
         complete: read(all.complete),

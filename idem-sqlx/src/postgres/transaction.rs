@@ -35,7 +35,11 @@ impl Transactions for Postgres {
     type Driver = sqlx::Postgres;
     type Turn = ();
 
-    async fn open(&self) -> Result<(Transaction<'static, sqlx::Postgres>, ()), Failed> {
+    async fn open(
+        &self,
+        _limit: Duration,
+        _idle: Duration,
+    ) -> Result<(Transaction<'static, sqlx::Postgres>, ()), Failed> {
         self.lines.check_open()?;
         let transaction = self.transactions.begin().await.map_err(Fault::of)?;
         Ok((transaction, ()))

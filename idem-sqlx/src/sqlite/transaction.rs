@@ -52,7 +52,11 @@ impl Transactions for Sqlite {
     type Driver = sqlx::Sqlite;
     type Turn = Turn;
 
-    async fn open(&self) -> Result<(Transaction<'static, sqlx::Sqlite>, Turn), Failed> {
+    async fn open(
+        &self,
+        _limit: Duration,
+        _idle: Duration,
+    ) -> Result<(Transaction<'static, sqlx::Sqlite>, Turn), Failed> {
         self.source.check_open().map_err(Failed::Refused)?;
         if self.source.in_memory() && self.source.pool.is_none() {
             return Err(Failed::Refused(misconfigured(

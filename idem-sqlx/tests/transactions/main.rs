@@ -2,6 +2,46 @@
 
 mod suite;
 
+#[cfg(feature = "mysql")]
+mod mysql {
+    use idem_sqlx::MySqlStore;
+    use idem_testkit::{Database, MariaDbServer};
+    use sqlx::mysql::{MySqlPool as Pool, MySqlPoolOptions as PoolOptions};
+
+    /// A database with a ledger, and the pool that both store and test write over.
+    pub(crate) struct Place {
+        database: Database,
+        pub(crate) pool: Pool,
+    }
+
+    pub(crate) type Store = MySqlStore;
+
+    impl Place {
+        pub(crate) async fn new() -> Self {
+            let database = MariaDbServer::shared().database().await;
+            let pool = PoolOptions::new().max_connections(8).connect(database.url()).await.unwrap();
+            sqlx::query(super::suite::LEDGER).execute(&pool).await.unwrap();
+            Self { database, pool }
+        }
+
+        /// A store as another process has it.
+        pub(crate) async fn store(&self) -> Store {
+            MySqlStore::open(self.database.url()).await.unwrap()
+        }
+
+        /// Whether a rival elsewhere is told at once; otherwise it waits for the end of the transaction.
+        pub(crate) const TELLS_OTHER_PROCESSES: bool = true;
+
+        /// A store on a pool of one connection.
+        pub(crate) async fn cramped(&self) -> (Store, Pool) {
+            let pool = PoolOptions::new().max_connections(1).connect(self.database.url()).await.unwrap();
+            (MySqlStore::from_pool(&pool).await.unwrap(), pool)
+        }
+    }
+
+    super::suite::tests!();
+}
+
 #[cfg(feature = "postgres")]
 mod postgres {
     use idem_sqlx::PostgresStore;
