@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::routing::{get, post};
-use idem::{Idempotency, InFlight};
+use idem::Idempotency;
 use tower_http::catch_panic::CatchPanicLayer;
 
 use crate::ledger::Ledger;
@@ -23,15 +23,10 @@ pub struct App {
 }
 
 impl App {
-    /// Opens the store and makes the engine.
+    /// Opens the store, with its engine.
     pub async fn open(options: &Options) -> Result<Self, Box<dyn Error + Send + Sync>> {
-        let opened = options.store.open().await?;
-        let idem = Idempotency::builder(opened.records.store())
-            .lease(options.lease)
-            .on_crash(options.on_crash.into())
-            .in_flight(options.wait.map_or(InFlight::Reject, InFlight::Wait))
-            .build()?;
-        Ok(Self { idem, ledger: opened.ledger.clone(), opened })
+        let opened = Opened::open(options).await?;
+        Ok(Self { idem: opened.engine.idem().clone(), ledger: opened.ledger.clone(), opened })
     }
 
     /// Closes what [`open`](Self::open) opened. Handlers under way, of which there should be none, can no longer store.

@@ -1,6 +1,7 @@
 //! The ledger: what really happened. Knows nothing of idempotency keys.
 
 mod memory;
+mod mysql;
 mod postgres;
 mod sqlite;
 
@@ -15,6 +16,7 @@ use crate::payouts::Payout;
 use crate::refunds::Refund;
 
 pub use memory::MemoryLedger;
+pub use mysql::MySqlLedger;
 pub use postgres::PostgresLedger;
 pub use sqlite::SqliteLedger;
 

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::{Parser, ValueEnum};
+use idem::{Builder, InFlight};
 
 use crate::store::StoreUrl;
 
@@ -15,7 +16,8 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3000")]
     pub listen: SocketAddr,
 
-    /// Where records and ledger are kept: `memory:`, `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`.
+    /// Where records and ledger are kept: `memory:`, `sqlite:PATH`, `postgres://USER:PASSWORD@HOST/DATABASE` or
+    /// `mysql://USER:PASSWORD@HOST/DATABASE`.
     #[arg(long, value_name = "URL", default_value = "sqlite:payments.db")]
     pub store: StoreUrl,
 
@@ -30,6 +32,16 @@ pub struct Options {
     /// Lets a duplicate wait so long for the first to finish; without it, it gets 409 at once.
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub wait: Option<Duration>,
+}
+
+impl Options {
+    /// An engine as it is asked for.
+    pub fn configure<S>(&self, engine: Builder<S>) -> Builder<S> {
+        engine
+            .lease(self.lease)
+            .on_crash(self.on_crash.into())
+            .in_flight(self.wait.map_or(InFlight::Reject, InFlight::Wait))
+    }
 }
 
 /// What becomes of a key whose request crashed or failed.

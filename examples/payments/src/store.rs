@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use idem::{MemoryStore, PostgresStore, SqliteStore, Store};
+use idem::{Idempotency, MemoryStore, MySqlStore, PostgresStore, SqliteStore, Transactional};
 
-use crate::ledger::{Ledger, MemoryLedger, PostgresLedger, SqliteLedger};
+use crate::ledger::{Ledger, MemoryLedger, MySqlLedger, PostgresLedger, SqliteLedger};
+use crate::options::Options;
 
 /// Where records and ledger are kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,68 +19,77 @@ pub enum StoreUrl {
     Sqlite(PathBuf),
     /// In a PostgreSQL database, which any number of machines may share.
     Postgres(String),
+    /// In a database of MySQL or MariaDB, which any number of machines may share, too.
+    MySql(String),
 }
 
-/// An open store: idem's records, and our ledger beside them.
+/// An open store: an engine with idem's records, and our ledger beside them.
 ///
-/// Both are in one database, so that there is one thing to start, to kill and to look into. A service with more to write
-/// to SQLite gives idem a file of its own: there is one writer at a time in each.
+/// Both are in one database: transfers commit in both at once, and there is one thing to start, to kill and to look into.
+/// A service that writes much to SQLite but nothing together with idem gives each a file of its own: there is one writer at
+/// a time in each.
 #[derive(Debug, Clone)]
 pub struct Opened {
-    pub records: Records,
+    pub engine: Engine,
     pub ledger: Arc<dyn Ledger>,
 }
 
-/// Idem's records. The engine wants any [`Store`]; who closes a store has to know which it is.
+/// An engine. Most handlers want any, those of transfers the one of their database, and so does who closes it.
 #[derive(Debug, Clone)]
-pub enum Records {
-    Memory(MemoryStore),
-    Sqlite(SqliteStore),
-    Postgres(PostgresStore),
+pub enum Engine {
+    Memory(Idempotency),
+    Sqlite(Transactional<SqliteStore>),
+    Postgres(Transactional<PostgresStore>),
+    MySql(Transactional<MySqlStore>),
 }
 
-impl Records {
-    /// The store, for the engine.
-    pub fn store(&self) -> Arc<dyn Store> {
+impl Engine {
+    /// The engine, for what needs no transaction.
+    pub fn idem(&self) -> &Idempotency {
         match self {
-            Self::Memory(store) => Arc::new(store.clone()),
-            Self::Sqlite(store) => Arc::new(store.clone()),
-            Self::Postgres(store) => Arc::new(store.clone()),
+            Self::Memory(idem) => idem,
+            Self::Sqlite(idem) => idem,
+            Self::Postgres(idem) => idem,
+            Self::MySql(idem) => idem,
         }
     }
 }
 
 impl Opened {
+    /// Opens what is there, or makes it.
+    pub async fn open(options: &Options) -> Result<Self, Box<dyn Error + Send + Sync>> {
+        Ok(match &options.store {
+            StoreUrl::Memory => {
+                let idem = options.configure(Idempotency::builder(MemoryStore::new())).build()?;
+                Self { engine: Engine::Memory(idem), ledger: Arc::new(MemoryLedger::default()) }
+            }
+            StoreUrl::Sqlite(path) => {
+                let store = SqliteStore::open(path).await?;
+                let idem = options.configure(Transactional::builder(store)).build()?;
+                Self { engine: Engine::Sqlite(idem), ledger: Arc::new(SqliteLedger::open(path).await?) }
+            }
+            StoreUrl::Postgres(url) => {
+                let store = PostgresStore::open(url).await?;
+                let idem = options.configure(Transactional::builder(store)).build()?;
+                Self { engine: Engine::Postgres(idem), ledger: Arc::new(PostgresLedger::open(url).await?) }
+            }
+            StoreUrl::MySql(url) => {
+                let store = MySqlStore::open(url).await?;
+                let idem = options.configure(Transactional::builder(store)).build()?;
+                Self { engine: Engine::MySql(idem), ledger: Arc::new(MySqlLedger::open(url).await?) }
+            }
+        })
+    }
+
     /// Closes the store, once nothing asks it any more. The last process to close an SQLite file leaves the file alone,
     /// without `-wal` and `-shm` beside it.
     pub async fn close(&self) {
         self.ledger.close().await;
-        match &self.records {
-            Records::Memory(_) => {}
-            Records::Sqlite(store) => store.close().await,
-            Records::Postgres(store) => store.close().await,
-        }
-    }
-}
-
-impl StoreUrl {
-    /// Opens what is there, or makes it.
-    pub async fn open(&self) -> Result<Opened, Box<dyn Error + Send + Sync>> {
-        match self {
-            Self::Memory => Ok(Opened {
-                records: Records::Memory(MemoryStore::new()),
-                ledger: Arc::new(MemoryLedger::default()),
-            }),
-            Self::Sqlite(path) => {
-                let records = SqliteStore::open(path).await?;
-                let ledger = SqliteLedger::open(path).await?;
-                Ok(Opened { records: Records::Sqlite(records), ledger: Arc::new(ledger) })
-            }
-            Self::Postgres(url) => {
-                let records = PostgresStore::open(url).await?;
-                let ledger = PostgresLedger::open(url).await?;
-                Ok(Opened { records: Records::Postgres(records), ledger: Arc::new(ledger) })
-            }
+        match &self.engine {
+            Engine::Memory(_) => {}
+            Engine::Sqlite(idem) => idem.store().close().await,
+            Engine::Postgres(idem) => idem.store().close().await,
+            Engine::MySql(idem) => idem.store().close().await,
         }
     }
 }
@@ -88,7 +98,8 @@ impl FromStr for StoreUrl {
     type Err = String;
 
     fn from_str(url: &str) -> Result<Self, String> {
-        const THERE_IS: &str = "use `memory:`, `sqlite:PATH` or `postgres://USER:PASSWORD@HOST/DATABASE`";
+        const THERE_IS: &str = "use `memory:`, `sqlite:PATH`, `postgres://USER:PASSWORD@HOST/DATABASE` or \
+                                `mysql://USER:PASSWORD@HOST/DATABASE`";
         let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
         match (scheme, rest.strip_prefix("//").unwrap_or(rest)) {
             ("memory", "") => Ok(Self::Memory),
@@ -98,10 +109,8 @@ impl FromStr for StoreUrl {
             ("sqlite", ":memory:") => Err("for a store in memory use `memory:`".into()),
             ("sqlite", path) => Ok(Self::Sqlite(path.into())),
             ("postgres" | "postgresql", _) if rest.starts_with("//") => Ok(Self::Postgres(url.into())),
-            ("postgres" | "postgresql", _) => {
-                Err("a PostgreSQL database is named as in `postgres://USER:PASSWORD@HOST/DATABASE`".into())
-            }
-            ("mysql" | "mariadb" | "redis" | "rediss" | "valkey", _) => {
+            ("mysql" | "mariadb", _) if rest.starts_with("//") => Ok(Self::MySql(url.into())),
+            ("redis" | "rediss" | "valkey", _) => {
                 Err(format!("this example has no {scheme} store yet; {THERE_IS}"))
             }
             _ => Err(format!("there is no such store; {THERE_IS}")),
@@ -120,6 +129,8 @@ mod tests {
         assert_eq!("sqlite:///a/b.db".parse(), Ok(StoreUrl::Sqlite("/a/b.db".into())));
         let postgres = "postgres://app:secret@db.internal:5433/payments?sslmode=require";
         assert_eq!(postgres.parse(), Ok(StoreUrl::Postgres(postgres.into())));
+        let mysql = "mysql://app@db.internal/payments";
+        assert_eq!(mysql.parse(), Ok(StoreUrl::MySql(mysql.into())));
         for refused in [
             "",
             "sqlite:",
@@ -129,6 +140,7 @@ mod tests {
             "payments.db",
             "postgres",
             "postgres:payments",
+            "mysql:payments",
             "redis://localhost",
         ] {
             assert!(refused.parse::<StoreUrl>().is_err(), "{refused}");

@@ -1,6 +1,6 @@
 //! Where a service keeps its things: in memory, in a file of its own, or in a database of its own.
 
-use idem_testkit::{Database, PostgresServer};
+use idem_testkit::{Database, MariaDbServer, PostgresServer};
 use tempfile::TempDir;
 
 /// A store, empty at first; as long as this lives, services may be started on it again.
@@ -22,6 +22,11 @@ impl Home {
 
     pub async fn postgres() -> Self {
         let server = tokio::task::spawn_blocking(PostgresServer::shared).await.unwrap();
+        Self::in_database(server.database().await)
+    }
+
+    pub async fn mysql() -> Self {
+        let server = tokio::task::spawn_blocking(MariaDbServer::shared).await.unwrap();
         Self::in_database(server.database().await)
     }
 
@@ -58,7 +63,7 @@ pub fn fresh_key() -> String {
 /// Makes each test one on every store.
 macro_rules! on_each_store {
     ($($tests:tt)*) => {
-        $crate::home::on_these_stores! { [memory sqlite postgres] { $($tests)* } }
+        $crate::home::on_these_stores! { [memory sqlite postgres mysql] { $($tests)* } }
     };
 }
 
@@ -67,7 +72,7 @@ macro_rules! on_each_shared_store {
     ($($tests:tt)*) => {
         mod shared {
             use super::*;
-            $crate::home::on_these_stores! { [sqlite postgres] { $($tests)* } }
+            $crate::home::on_these_stores! { [sqlite postgres mysql] { $($tests)* } }
         }
     };
 }
