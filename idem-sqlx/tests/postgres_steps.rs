@@ -186,40 +186,6 @@ async fn a_lease_of_a_claim_starts_when_its_wait_was_over() {
 }
 
 #[tokio::test]
-async fn the_time_zone_of_a_session_changes_nothing() {
-    let database = database().await;
-    let in_zone = async |zone: &'static str| {
-        let pool = PgPoolOptions::new()
-            .max_connections(2)
-            .after_connect(move |connection, _| {
-                Box::pin(async move {
-                    let set = AssertSqlSafe(format!("SET TIME ZONE '{zone}'"));
-                    connection.execute(sqlx::raw_sql(set)).await.map(drop)
-                })
-            })
-            .connect(database.url())
-            .await
-            .unwrap();
-        PostgresStore::from_pool(&pool).await.unwrap()
-    };
-    // In POSIX the sign is the other way round.
-    let (east, west) = (in_zone("<+14>-14").await, in_zone("<-12>+12").await);
-    for (n, (one, other)) in [(&east, &west), (&west, &east)].into_iter().enumerate() {
-        let (busy, done, lapsed) =
-            (id(&format!("busy {n}")), id(&format!("done {n}")), id(&format!("lapsed {n}")));
-        granted(one, &busy, &claim("payload")).await;
-        let found = other.claim(&busy, &claim("payload")).await.unwrap();
-        let Claimed::InFlight { lease_left } = found else { panic!("{found:?}") };
-        assert!(lease_left <= common::LEASE && lease_left > common::LEASE / 2, "{lease_left:?}");
-        completed(one, &done, DAY).await;
-        assert!(matches!(other.claim(&done, &claim("payload")).await.unwrap(), Claimed::Completed { .. }));
-        granted(one, &lapsed, &Claim { lease: Duration::ZERO, ..claim("payload") }).await;
-        assert_eq!(granted(other, &lapsed, &claim("payload")).await, 2);
-        assert_eq!(other.sweep(100).await.unwrap(), 0);
-    }
-}
-
-#[tokio::test]
 async fn nothing_outlasts_a_statement_where_nothing_is_prepared() {
     let database = database().await;
     let store =

@@ -8,6 +8,7 @@
 //! are used instead of shared ones of our own.
 
 mod account;
+mod clock;
 mod database;
 mod log;
 mod mariadb;
@@ -18,6 +19,7 @@ mod server;
 mod watchdog;
 
 pub use account::Account;
+pub use clock::shift_clock;
 pub use database::Database;
 pub use mariadb::{MariaDb, MariaDbServer};
 pub use postgres::{Postgres, PostgresServer};

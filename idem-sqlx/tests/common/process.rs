@@ -22,7 +22,18 @@ pub(crate) struct Process {
 
 impl Process {
     pub(crate) fn start(play: &str, place: impl AsRef<OsStr>) -> Self {
-        let mut child = Command::new(env::current_exe().unwrap())
+        Self::start_with(play, place, |_| {})
+    }
+
+    /// Starts it after something was done to its surroundings.
+    pub(crate) fn start_with(
+        play: &str,
+        place: impl AsRef<OsStr>,
+        prepare: impl FnOnce(&mut Command),
+    ) -> Self {
+        let mut program = Command::new(env::current_exe().unwrap());
+        prepare(&mut program);
+        let mut child = program
             .args(["--exact", "the_other_process", "--ignored", "--nocapture"])
             .env(PLAY, play)
             .env(PLACE, place)
@@ -47,6 +58,11 @@ impl Process {
                 return line.to_owned();
             }
         }
+    }
+
+    pub(crate) fn ask(&mut self, line: &str) -> String {
+        self.tell(line);
+        self.hear()
     }
 
     pub(crate) fn end(mut self) {

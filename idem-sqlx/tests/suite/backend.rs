@@ -111,6 +111,18 @@ pub(crate) trait Served: Backend {
 
     fn on(database: Database) -> Self;
 
+    /// Sets the time zone of a session to 14 hours ahead of UTC, and to 12 behind: there are none further off.
+    const ZONES: [&str; 2];
+    /// How many hours the session's time zone is ahead.
+    const ZONE: &str;
+
+    /// Opens a store on connections for each of which a statement was executed, and asks one of them for a number.
+    fn open_after(
+        &self,
+        statement: &'static str,
+        asked: &'static str,
+    ) -> impl Future<Output = (Self::Store, i64)> + Send;
+
     /// Ends the connections of all stores to this database, and tells how many there were.
     fn terminate(&self, direct: &mut Self::Direct) -> impl Future<Output = usize> + Send;
 }

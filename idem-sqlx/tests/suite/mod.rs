@@ -9,6 +9,7 @@ mod postgres;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 
+pub(crate) mod clocks;
 pub(crate) mod faults;
 pub(crate) mod processes;
 pub(crate) mod servers;
@@ -76,8 +77,8 @@ macro_rules! sweeping_tests {
 }
 pub(crate) use sweeping_tests;
 
-/// Several processes on one database.
-macro_rules! processes_tests {
+/// What the processes do that other tests start.
+macro_rules! the_other_process {
     ($backend:ty) => {
         /// Not a test by itself: what the other processes do.
         #[test]
@@ -85,6 +86,14 @@ macro_rules! processes_tests {
         fn the_other_process() {
             suite::processes::the_other_process::<$backend>();
         }
+    };
+}
+pub(crate) use the_other_process;
+
+/// Several processes on one database.
+macro_rules! processes_tests {
+    ($backend:ty) => {
+        suite::the_other_process!($backend);
 
         #[test]
         fn four_processes_racing_for_neighbouring_keys_run_each_once() {
@@ -147,3 +156,26 @@ macro_rules! servers_tests {
     };
 }
 pub(crate) use servers_tests;
+
+/// Sessions and programs whose clocks are off.
+macro_rules! clocks_tests {
+    ($backend:ty) => {
+        suite::the_other_process!($backend);
+
+        #[test]
+        fn sessions_in_the_furthest_time_zones_decide_as_ever() {
+            suite::clocks::sessions_in_the_furthest_time_zones_decide_as_ever::<$backend>();
+        }
+
+        #[test]
+        fn programs_whose_clocks_are_an_hour_off_decide_as_ever() {
+            suite::clocks::programs_whose_clocks_are_an_hour_off_decide_as_ever::<$backend>();
+        }
+
+        #[test]
+        fn programs_whose_clocks_are_an_hour_off_race_as_ever() {
+            suite::clocks::programs_whose_clocks_are_an_hour_off_race_as_ever::<$backend>();
+        }
+    };
+}
+pub(crate) use clocks_tests;

@@ -140,6 +140,22 @@ impl Served for MySql {
         JOIN information_schema.processlist ON id = trx_mysql_thread_id
         WHERE trx_state = 'LOCK WAIT' AND db = database()";
 
+    const ZONES: [&str; 2] = ["SET time_zone = 'Pacific/Kiritimati'", "SET time_zone = '-12:00'"];
+    const ZONE: &str = "SELECT TIMESTAMPDIFF(HOUR, utc_timestamp, localtimestamp)";
+
+    async fn open_after(&self, statement: &'static str, asked: &'static str) -> (MySqlStore, i64) {
+        let pool = MySqlPoolOptions::new()
+            .max_connections(2)
+            .after_connect(move |connection, _| {
+                Box::pin(async move { connection.execute(statement).await.map(drop) })
+            })
+            .connect(self.database.url())
+            .await
+            .expect("a pool");
+        let answer = sqlx::query_scalar(asked).fetch_one(&pool).await.expect("a number");
+        (MySqlStore::from_pool(&pool).await.expect("a store"), answer)
+    }
+
     fn on(database: Database) -> Self {
         Self { database, server: None, direct: Mutex::default() }
     }

@@ -124,6 +124,23 @@ impl Served for Postgres {
     const BLOCKED: &str = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
 
+    // In POSIX the sign is the other way round.
+    const ZONES: [&str; 2] = ["SET TIME ZONE '<+14>-14'", "SET TIME ZONE '<-12>+12'"];
+    const ZONE: &str = "SELECT (extract(timezone FROM now()) / 3600)::bigint";
+
+    async fn open_after(&self, statement: &'static str, asked: &'static str) -> (PostgresStore, i64) {
+        let pool = PgPoolOptions::new()
+            .max_connections(2)
+            .after_connect(move |connection, _| {
+                Box::pin(async move { connection.execute(statement).await.map(drop) })
+            })
+            .connect(self.database.url())
+            .await
+            .expect("a pool");
+        let answer = sqlx::query_scalar(asked).fetch_one(&pool).await.expect("a number");
+        (PostgresStore::from_pool(&pool).await.expect("a store"), answer)
+    }
+
     fn on(database: Database) -> Self {
         Self { database, server: None }
     }

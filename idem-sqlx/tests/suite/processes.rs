@@ -5,14 +5,14 @@ use std::sync::Arc;
 use idem_core::store::{Claimed, Fenced, Store as _};
 use tokio::sync::Barrier;
 
-use super::{Backend, Options};
+use super::{Backend, Options, clocks};
 use crate::common::process::{Process, hear_line, play, runtime, say};
 use crate::common::{DAY, answer, claim, granted, id};
 
 const TASKS: usize = 32;
 
 /// Enough to find what is often wrong; `IDEM_TEST_ROUNDS=1000` looks for what is seldom.
-fn rounds() -> usize {
+pub(crate) fn rounds() -> usize {
     std::env::var("IDEM_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(150)
 }
 
@@ -21,6 +21,7 @@ pub(crate) fn the_other_process<B: Backend>() {
     let Some((play, place)) = play() else { return };
     match play.as_str() {
         "race" => runtime().block_on(race::<B>(&place)),
+        "steps" => runtime().block_on(clocks::take_steps::<B>(&place)),
         "open" => open::<B>(&place),
         "write" => runtime().block_on(write_for_ever::<B>(&place)),
         other => panic!("no such play: {other}"),
