@@ -21,6 +21,8 @@ mod step;
 mod store;
 mod sweeper;
 mod table;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod to_the_end;
 mod transaction;
 mod waiters;
 

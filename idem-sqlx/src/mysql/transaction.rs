@@ -16,6 +16,7 @@ use crate::lines::{Done, Order, execute};
 use crate::record;
 use crate::row::Row;
 use crate::step::{Step, Value, Verb};
+use crate::to_the_end::ToTheEnd;
 use crate::transaction::{Failed, Transactions, Uncommitted};
 
 /// Marks what the work writes; a name of our own, since the work may set savepoints, too.
@@ -91,7 +92,8 @@ impl Transactions for MySqlServer {
         let Beginnings { pool, is_lent } = &self.beginnings;
         let begun = if *is_lent {
             // Its sessions are not ours to change.
-            pool.begin().await
+            let pool = pool.clone();
+            ToTheEnd::new(async move { pool.begin().await }).await
         } else {
             // MariaDB gives up a transaction whose holder has vanished; MySQL does not. Both know whole seconds.
             let (wait, idle) = (limit.as_secs().max(1), idle.as_secs().clamp(1, 31_536_000));
@@ -99,7 +101,8 @@ impl Transactions for MySqlServer {
                 "SET SESSION innodb_lock_wait_timeout = {wait} /*M!100500 , idle_transaction_timeout = {idle} */; \
                  START TRANSACTION"
             );
-            pool.begin_with(AssertSqlSafe(begin)).await
+            let pool = pool.clone();
+            ToTheEnd::new(async move { pool.begin_with(AssertSqlSafe(begin)).await }).await
         };
         Ok((begun.map_err(fault::of)?, ()))
     }

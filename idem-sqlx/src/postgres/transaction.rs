@@ -16,6 +16,7 @@ use super::lines::{Done, run};
 use super::text::bind;
 use crate::database::Found;
 use crate::step::{Step, Value, Verb};
+use crate::to_the_end::ToTheEnd;
 use crate::transaction::{Failed, Transactions, Uncommitted};
 
 /// Marks what the work writes; a name of our own, since the work may set savepoints, too.
@@ -41,7 +42,9 @@ impl Transactions for Postgres {
         _idle: Duration,
     ) -> Result<(Transaction<'static, sqlx::Postgres>, ()), Failed> {
         self.lines.check_open()?;
-        let transaction = self.transactions.begin().await.map_err(Fault::of)?;
+        let pool = self.transactions.clone();
+        let begin = ToTheEnd::new(async move { pool.begin().await });
+        let transaction = begin.await.map_err(Fault::of)?;
         Ok((transaction, ()))
     }
 

@@ -261,6 +261,23 @@ macro_rules! tests {
         }
 
         #[tokio::test]
+        async fn wherever_a_call_is_dropped_its_connection_is_left_outside_of_any_transaction() {
+            let place = Place::new().await;
+            let (store, pool) = place.cramped().await;
+            let idem = Transactional::new(store);
+            for cut in 0..150 {
+                let call = call(&idem, &format!("k{cut}"), "payload").transact_inline(pay);
+                // It never ends anything, it only cuts.
+                let _ = tokio::time::timeout(Duration::from_micros(20 * cut), call).await;
+                let entry = format!("mark {cut:03}");
+                let mark = format!("INSERT INTO ledger (entry) VALUES ('{entry}')");
+                sqlx::query(sqlx::AssertSqlSafe(mark)).execute(&pool).await.unwrap();
+                // Written on the one connection of that pool, and seen on another.
+                assert!(place.entries().await.contains(&entry), "{entry}");
+            }
+        }
+
+        #[tokio::test]
         async fn a_transaction_that_outlives_its_work_is_not_committed() {
             let place = Place::new().await;
             let idem = place.engine().await;
