@@ -71,6 +71,22 @@ async fn what_is_known_of_a_locked_record_is_told_all_the_same() {
     assert_eq!(answering.await.unwrap(), Fenced::Held);
 }
 
+#[tokio::test]
+async fn whoever_waits_for_a_key_that_an_open_transaction_holds_wakes_when_it_ends() {
+    let database = MariaDbServer::shared().database().await;
+    let store = MySqlStore::open(database.url()).await.unwrap();
+    let new = id("new");
+    let mut holder = hold(database.url(), &new).await;
+    let mut waiting = tokio::spawn({
+        let (store, new) = (store.clone(), new.clone());
+        async move { store.changed(&new, Duration::from_secs(60)).await }
+    });
+    assert!(tokio::time::timeout(Duration::from_millis(300), &mut waiting).await.is_err());
+    holder.execute("ROLLBACK").await.unwrap();
+    waiting.await.unwrap();
+    granted(&store, &new, &claim("payload")).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_burst_on_one_key_is_answered_right_to_everybody_and_one_is_granted() {
     for isolation in ["REPEATABLE READ", "READ COMMITTED", "SERIALIZABLE"] {
