@@ -5,14 +5,26 @@
 //! axum handler costs over the bare one. Candidates run in turn, round after round, so that a machine that is busy with
 //! other things slows all of them; figures are medians of rounds, with the range of the rounds' ratios. Time is processor
 //! time, not the clock's.
+//!
+//! With the names of databases (`postgres`, `sqlite`, `postgres-million`) it prints, for each, what a store's fresh calls and
+//! replays cost against the bare statements: there the clock counts, and processor time stands beside it.
 
+mod contest;
 mod engine;
 mod fingerprint;
 mod http;
 mod payload;
 mod rounds;
+mod sql;
 
 fn main() {
+    let databases: Vec<_> = std::env::args().skip(1).collect();
+    for database in &databases {
+        assert!(sql::measure(database), "there is no `{database}`: postgres, sqlite, postgres-million");
+    }
+    if !databases.is_empty() {
+        return;
+    }
     println!("{:<52} {:>10} {:>8}   range of ratios", "what", "ns/op", "ratio");
     fingerprint::measure();
     engine::measure(1);
