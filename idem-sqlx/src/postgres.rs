@@ -1,11 +1,14 @@
 //! The PostgreSQL store.
 
 mod builder;
+mod combine;
 mod ear;
 mod fault;
 mod found;
 mod lines;
 mod migrate;
+mod mood;
+mod queue;
 mod text;
 mod transaction;
 
@@ -19,14 +22,17 @@ use sqlx::postgres::PgPool;
 use tokio::time::sleep;
 
 pub use self::builder::PostgresBuilder;
+use self::combine::waited;
 use self::ear::Ear;
 use self::fault::Fault;
-use self::found::{found, waited};
-use self::lines::{Done, Lines, Order};
+use self::found::found;
+use self::lines::{Done, Line, Lines, Order};
+use self::mood::{Guess, Mood};
+use self::queue::Reply;
 use self::text::{Names, Text, Texts, bind};
 use crate::database::{Database, Found, Round};
 use crate::dialect::Migration;
-use crate::dialect::postgres::STATEMENTS;
+use crate::dialect::postgres::{STATEMENTS, TOGETHER};
 use crate::record;
 use crate::row::Row;
 use crate::step::{Step, Value, Verb, id as record_id};
@@ -51,7 +57,7 @@ pub type PostgresStore = SqlStore<Postgres>;
 /// A PostgreSQL database, as [`PostgresStore`] uses it.
 #[derive(Debug)]
 pub struct Postgres {
-    lines: Lines,
+    lines: Arc<Lines>,
     /// Where transactions are begun: sqlx makes them of a pool's connections.
     transactions: PgPool,
     names: Names,
@@ -59,6 +65,7 @@ pub struct Postgres {
     prepared: bool,
     /// `None` where nothing can be heard.
     ear: Option<Ear>,
+    mood: Mood,
     /// The page up to which the last sweep came; the next begins there.
     swept: AtomicI64,
 }
@@ -140,49 +147,124 @@ impl PostgresStore {
 }
 
 impl Postgres {
-    fn new(lines: Lines, transactions: PgPool, names: Names, prepared: bool, ear: Option<Ear>) -> Self {
+    fn new(mut lines: Lines, transactions: PgPool, names: Names, prepared: bool, ear: Option<Ear>) -> Self {
         let texts = Texts::new(&STATEMENTS, &names);
-        Self { lines, transactions, names, texts, prepared, ear, swept: AtomicI64::new(0) }
+        // With their values in them, many steps would be one long text to be planned each time.
+        lines.together = prepared.then(|| names.put_into(TOGETHER).into());
+        Self {
+            lines: Arc::new(lines),
+            transactions,
+            names,
+            texts,
+            prepared,
+            ear,
+            mood: Mood::default(),
+            swept: AtomicI64::new(0),
+        }
     }
 
     /// Executes a statement, again if it met another transaction, and on another connection if its own broke off and it
     /// may be repeated: the first time may have been successful.
     async fn execute(&self, text: &Text, values: &[Value], may_repeat: bool) -> Result<Done, StoreError> {
-        let (mut pause, mut broken, limit) = (SHORTEST_PAUSE, 0, self.lines.broken_at_most());
+        let mut attempts = self.attempts(may_repeat);
         loop {
-            let order = if self.prepared {
-                let arguments = bind(values).map_err(|error| Fault::of(error).into_error())?;
-                Order::Prepared(text.prepared(), arguments)
-            } else {
-                Order::Simple(text.with_values(values))
-            };
-            match self.once(order).await {
-                Err(Fault::Undone(_)) => {
-                    sleep(jittered(pause)).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
-                }
-                Err(Fault::Broken(_)) if may_repeat && broken < limit => {
-                    broken += 1;
-                    self.lines.forget_idle();
-                }
-                result => return result.map_err(Fault::into_error),
+            match self.once(text, values).await {
+                Ok(done) => return Ok(done),
+                Err(fault) => attempts.after(fault).await?,
             }
         }
     }
 
-    async fn once(&self, order: Order) -> Result<Done, Fault> {
-        let mut line = self.lines.take().await?;
-        let result = line.execute(order).await;
-        if !matches!(result, Err(Fault::Broken(_))) {
-            line.give_back();
-        }
+    async fn once(&self, text: &Text, values: &[Value]) -> Result<Done, Fault> {
+        let line = self.lines.take().await?;
+        self.on(line, text, values).await
+    }
+
+    /// Executes a statement on a connection, which is given back.
+    async fn on(&self, mut line: Line, text: &Text, values: &[Value]) -> Result<Done, Fault> {
+        let result = match self.order(text, values) {
+            Ok(order) => line.execute(order).await,
+            Err(fault) => Err(fault),
+        };
+        give_back_if_sound(line, &result);
         result
     }
 
+    /// The same for a step that is known to be blocked: it does not keep a connection for as long as it is.
+    async fn execute_patiently(&self, step: &Step) -> Result<Done, StoreError> {
+        let mut attempts = self.attempts(true);
+        loop {
+            let mut line = self.lines.take().await.map_err(Fault::into_error)?;
+            let result = combine::execute(&mut line, &[step], combine::PATIENCE).await;
+            give_back_if_sound(line, &result);
+            match result {
+                Ok(mut answers) => return Ok(answers.pop().unwrap_or_default()),
+                Err(Fault::Blocked(error)) => attempts.after(Fault::Undone(error)).await?,
+                Err(fault) => attempts.after(fault).await?,
+            }
+        }
+    }
+
+    fn attempts(&self, may_repeat: bool) -> Attempts<'_> {
+        let left = if may_repeat { self.lines.broken_at_most() } else { 0 };
+        Attempts { lines: &self.lines, left, pause: SHORTEST_PAUSE }
+    }
+
+    fn order(&self, text: &Text, values: &[Value]) -> Result<Order, Fault> {
+        Ok(if self.prepared {
+            Order::Prepared(text.prepared(), bind(values).map_err(Fault::of)?)
+        } else {
+            Order::Simple(text.with_values(values))
+        })
+    }
+
+    /// Takes a step: at once while a connection is idle, together with others while none is.
     async fn step(&self, step: &Step) -> Result<Done, StoreError> {
+        let text = self.texts.step(step.verb);
+        if self.lines.together.is_some() && combine::joins(step.verb) {
+            let result = match self.lines.take_now().await {
+                Ok(Some(line)) => self.on(line, text, &step.values).await,
+                Ok(None) => match self.lines.leave(step.clone()).await {
+                    Ok(Reply::Done(done)) => Ok(done),
+                    Ok(Reply::Blocked) => return self.execute_patiently(step).await,
+                    Ok(Reply::Failed(fault)) | Err(fault) => Err(fault),
+                },
+                Err(fault) => Err(fault),
+            };
+            match result {
+                // Alone, it is told what is its own fault and not another's.
+                Err(Fault::Undone(_)) => {}
+                Err(Fault::Broken(_)) => self.lines.forget_idle(),
+                result => return result.map_err(Fault::into_error),
+            }
+        }
         // An operator's decision cannot be repeated: the second time it would be refused.
         let may_repeat = !matches!(step.verb, Verb::Settle | Verb::Erase | Verb::Sweep);
-        self.execute(self.texts.step(step.verb), &step.values, may_repeat).await
+        self.execute(text, &step.values, may_repeat).await
+    }
+
+    /// Claims by what costs least, if it is clear what will be found and a connection is idle; `None` if it was not found.
+    async fn claim_as_guessed(&self, id: &RecordId, step: &Step) -> Result<Option<Done>, StoreError> {
+        let guess = self.mood.guess();
+        if guess == Guess::Either {
+            return Ok(None);
+        }
+        let Some(line) = self.lines.take_now().await.map_err(Fault::into_error)? else { return Ok(None) };
+        let result = if guess == Guess::Fresh {
+            self.on(line, &self.texts.insert, &step.values).await
+        } else {
+            self.on(line, &self.texts.look_up, &[record_id(id), Value::Int(1)]).await
+        };
+        match result {
+            Ok(done) => Ok(Some(done).filter(|done| !done.rows.is_empty())),
+            // The claim itself is repeated.
+            Err(Fault::Undone(_)) => Ok(None),
+            Err(Fault::Broken(_)) => {
+                self.lines.forget_idle();
+                Ok(None)
+            }
+            Err(fault) => Err(fault.into_error()),
+        }
     }
 
     /// Renews a lease that began before its step had what lock it needed, and tells whether it still holds.
@@ -196,7 +278,7 @@ impl Postgres {
         let renewal =
             || Step { verb: Verb::Renew, values: [0, owner, lease].map(|at| step.values[at].clone()).into() };
         while let Some(row) = done.rows.first() {
-            if waited(row)?.is_none_or(|waited| waited <= LATE) {
+            if waited(&done, row)?.is_none_or(|waited| waited <= LATE) {
                 return Ok(true);
             }
             done = self.step(&renewal()).await?;
@@ -210,8 +292,13 @@ impl Database for Postgres {
 
     async fn claim(&self, id: &RecordId, step: Step) -> Result<Found, StoreError> {
         debug_assert_eq!(step.verb, Verb::Claim, "for {id:?}");
-        let done = self.step(&step).await?;
-        let step = match found(done.rows.first())? {
+        let done = match self.claim_as_guessed(id, &step).await? {
+            Some(done) => done,
+            None => self.step(&step).await?,
+        };
+        let found = found(done.rows.first())?;
+        self.mood.note(matches!(found, Found::Nothing));
+        let step = match found {
             Found::Nothing => step,
             Found::Record(ref row) if row.gone_at <= row.now => Step { verb: Verb::Reclaim, ..step },
             found => return Ok(found),
@@ -282,5 +369,38 @@ impl Postgres {
         round.at = if swept < round.end { swept } else { 0 };
         round.start = Some(round.at);
         Ok(round.at)
+    }
+}
+
+/// How often a step is tried.
+struct Attempts<'a> {
+    lines: &'a Lines,
+    /// How many connections may still break off.
+    left: u32,
+    pause: Duration,
+}
+
+impl Attempts<'_> {
+    /// Returns if it can be tried again, after a pause if that may help.
+    async fn after(&mut self, fault: Fault) -> Result<(), StoreError> {
+        match fault {
+            Fault::Undone(_) => {
+                sleep(jittered(self.pause)).await;
+                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+            }
+            Fault::Broken(_) if self.left > 0 => {
+                self.left -= 1;
+                self.lines.forget_idle();
+            }
+            fault => return Err(fault.into_error()),
+        }
+        Ok(())
+    }
+}
+
+/// A broken connection is closed.
+fn give_back_if_sound<T>(line: Line, result: &Result<T, Fault>) {
+    if !matches!(result, Err(Fault::Broken(_))) {
+        line.give_back();
     }
 }

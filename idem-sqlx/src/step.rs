@@ -84,6 +84,26 @@ impl std::fmt::Debug for Value {
 }
 
 impl Value {
+    /// Its bytes, if it is made of them.
+    pub(crate) fn bytes(&self) -> &Bytes {
+        static NONE: Bytes = Bytes::new();
+        if let Self::Bytes(bytes) = self { bytes } else { &NONE }
+    }
+
+    /// Its text, if it is one.
+    pub(crate) fn text(&self) -> &str {
+        match self {
+            Self::Text(text) => text,
+            Self::Word(word) => word,
+            Self::Int(_) | Self::Bytes(_) => "",
+        }
+    }
+
+    /// Its number, if it is one.
+    pub(crate) fn int(&self) -> i64 {
+        if let Self::Int(int) = self { *int } else { 0 }
+    }
+
     /// About how many bytes it takes.
     pub(crate) fn len(&self) -> usize {
         match self {
@@ -214,6 +234,11 @@ impl Step {
             }
             Settle::Forget => Self::new(Verb::Erase, [id(record)]),
         }
+    }
+
+    /// The digest of the record that it is about.
+    pub(crate) fn id(&self) -> &Bytes {
+        self.values[0].bytes()
     }
 
     /// About how many bytes it writes.

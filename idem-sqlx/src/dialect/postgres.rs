@@ -62,7 +62,10 @@ macro_rules! columns {
 /// What a record's advisory lock is called: the first 64 bits of its id.
 macro_rules! lock {
     () => {
-        "('x' || encode(substr($1, 1, 8), 'hex'))::bit(64)::bigint"
+        lock!("$1")
+    };
+    ($id:literal) => {
+        concat!("('x' || encode(substr(", $id, ", 1, 8), 'hex'))::bit(64)::bigint")
     };
 }
 
@@ -72,7 +75,10 @@ macro_rules! lock {
 /// run into its index entry or its row would mean to wait for its end.
 macro_rules! beside_others {
     () => {
-        concat!("pg_try_advisory_xact_lock_shared(", lock!(), ")")
+        beside_others!("$1")
+    };
+    ($id:literal) => {
+        concat!("pg_try_advisory_xact_lock_shared(", lock!($id), ")")
     };
 }
 
@@ -131,6 +137,118 @@ macro_rules! claim {
         )
     };
 }
+
+/// A claim that only inserts: the values of `claim`, and of its row the first column. It tells nothing of a record that is
+/// there, or of a lock on it, and costs the server half as much.
+pub(crate) const INSERT: &str = concat!(
+    r#"INSERT INTO "idem_records" AS r
+        (id, operation, key_hint, state, fingerprint, owner, attempt, on_crash,
+         created_at, lease_until, expires_at, gone_at, answer)
+    SELECT $1, $2, $3, 'in_flight', $4, $5, 1, $6, t.now, t.now + $7, "#,
+    until!("$8", "t.now"),
+    ", ",
+    until!("$8", "t.now"),
+    ", NULL FROM (SELECT ",
+    now!(),
+    " AS now) AS t WHERE ",
+    beside_others!(),
+    "
+    ON CONFLICT (id) DO NOTHING
+    RETURNING ",
+    now!(),
+    " - r.created_at",
+);
+
+/// Many steps, each of another record: claims, and what ends or renews a flight. All or none are taken.
+///
+/// `longest wait for a lock; of claims: id, operation, key_hint, fingerprint, owner, on_crash, lease, lease + binding; of
+/// others: id, owner, what, answer, span, span until it is gone`, where `what` is `complete`, `undo`, `renew`, or the state
+/// of a flight that fails.
+///
+/// A row tells of the step of the record whose id is its last column: when its lease began, or NULL, and then what a
+/// single claim tells. One without an id comes last, with the time by then: any of the steps may have waited. A step
+/// without a row has changed nothing.
+///
+/// - Claims are done first and flights ended after them, each by ascending id as they are given. Who waits in the second
+///   part waits for a flight of his own, which nobody who waits in the first can hold: processes that do this side by side
+///   do not wait for each other in a circle.
+/// - The planner knows nothing of a young table. That an id has 32 bytes, as all have, makes it expect few steps, and look
+///   up each by itself, which is right for any number of records.
+/// - What waits for a lock is cut short for this transaction only, so that nothing of it stays in the session.
+pub(crate) const TOGETHER: &str = concat!(
+    r#"WITH patience AS MATERIALIZED (SELECT set_config('lock_timeout', $1, true) AS set), claims AS MATERIALIZED (
+        SELECT c.*, "#,
+    beside_others!("c.id"),
+    r#" AS free
+        FROM unnest($2::bytea[], $3::text[], $4::text[], $5::bytea[], $6::bytea[], $7::text[], $8::bigint[], $9::bigint[])
+            AS c (id, operation, key_hint, fingerprint, owner, on_crash, lease, life)
+        WHERE octet_length(c.id) = 32
+    ), inserted AS (
+        INSERT INTO "idem_records" AS r
+            (id, operation, key_hint, state, fingerprint, owner, attempt, on_crash,
+             created_at, lease_until, expires_at, gone_at, answer)
+        SELECT t.id, t.operation, t.key_hint, 'in_flight', t.fingerprint, t.owner, 1, t.on_crash, t.now, t.now + t.lease, "#,
+    until!("t.life", "t.now"),
+    ", ",
+    until!("t.life", "t.now"),
+    ", NULL FROM (
+            SELECT c.*, ",
+    now!(),
+    " AS now FROM claims AS c WHERE free AND (SELECT set FROM patience) IS NOT NULL
+        ) AS t
+        ON CONFLICT (id) DO NOTHING
+        RETURNING r.id, r.created_at
+    ), changed AS (
+        UPDATE ",
+    r#""idem_records" AS r SET
+            state = CASE s.what WHEN 'complete' THEN 'completed' WHEN 'renew' THEN 'in_flight' WHEN 'undo' THEN 'failed'
+                ELSE s.what END,
+            answer = s.answer,
+            lease_until = CASE s.what WHEN 'renew' THEN "#,
+    now!(),
+    " + s.span ELSE 0 END,
+            expires_at = CASE WHEN s.what = 'undo' AND r.attempt = 1 THEN ",
+    now!(),
+    " WHEN s.what <> 'renew' THEN ",
+    until!("s.span"),
+    " WHEN r.expires_at = ",
+    never!(),
+    " THEN r.expires_at ELSE ",
+    now!(),
+    " + s.span + (r.expires_at - r.lease_until) END,
+            gone_at = CASE WHEN s.what = 'undo' AND r.attempt = 1 THEN ",
+    now!(),
+    " WHEN s.what <> 'renew' THEN ",
+    until!("s.gone"),
+    " WHEN r.gone_at = ",
+    never!(),
+    " THEN r.gone_at ELSE ",
+    now!(),
+    " + s.span + (r.gone_at - r.lease_until) END
+        FROM unnest($10::bytea[], $11::bytea[], $12::text[], $13::bytea[], $14::bigint[], $15::bigint[])
+            AS s (id, owner, what, answer, span, gone)
+        WHERE (SELECT set FROM patience) IS NOT NULL AND octet_length(s.id) = 32
+            AND r.id = s.id AND r.owner = s.owner AND r.state = 'in_flight' AND r.gone_at > ",
+    now!(),
+    "
+        RETURNING r.id, CASE s.what WHEN 'renew' THEN r.lease_until - s.span END AS began,
+            CASE WHEN r.awaited AND s.what <> 'renew' THEN pg_notify('idem_records', encode(r.id, 'hex'))::text END AS told
+    )
+    SELECT created_at, NULL::text, NULL::text, NULL::text, NULL::bytea, NULL::bytea, NULL::bigint, NULL::text, NULL::bigint,
+        NULL::bigint, NULL::bigint, NULL::bigint, NULL::bytea, NULL::bigint, true, id FROM inserted
+    UNION ALL
+    SELECT began, told, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, true, id FROM changed
+    UNION ALL
+    SELECT NULL, r.operation, r.key_hint, r.state, r.fingerprint, r.owner, r.attempt, r.on_crash, r.created_at,
+        r.lease_until, r.expires_at, r.gone_at, r.answer, ",
+    now!(),
+    r#", c.free, c.id
+    FROM claims AS c LEFT JOIN "idem_records" AS r ON r.id = c.id WHERE r.id IS NOT NULL OR NOT c.free
+    UNION ALL
+    SELECT "#,
+    now!(),
+    ", NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, true, NULL",
+);
 
 pub(crate) const STATEMENTS: Statements = Statements {
     claim: claim!(concat!(beside_others!(), " AS free")),
@@ -267,7 +385,7 @@ pub(crate) const STATEMENTS: Statements = Statements {
     look_up: concat!(
         "SELECT NULL::bigint, ",
         columns!("CASE WHEN $2 <> 0 THEN answer END"),
-        r#" FROM "idem_records" WHERE id = $1 AND gone_at > "#,
+        r#", true FROM "idem_records" WHERE id = $1 AND gone_at > "#,
         now!(),
     ),
     // How many pages there are: `sweep` looks at them itself.

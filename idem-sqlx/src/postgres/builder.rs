@@ -172,8 +172,8 @@ impl PostgresBuilder {
             _ => pool_of_our_own(options.clone(), self.connections, self.timeout),
         };
         let lines = match self.place {
-            Place::Pool(pool) if self.prepared => Lines::pool(pool),
-            _ => Lines::own(options, self.connections),
+            Place::Pool(pool) if self.prepared => Lines::pool(pool, self.timeout),
+            _ => Lines::own(options, self.connections, self.timeout),
         };
         let postgres = Postgres::new(lines, transactions, names, self.prepared, ear);
         let store = PostgresStore::new(postgres, self.timeout);

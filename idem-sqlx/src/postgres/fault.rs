@@ -7,6 +7,8 @@ use idem_core::store::{StoreError, StoreErrorKind};
 pub(super) enum Fault {
     /// It met another transaction and was undone: try again.
     Undone(StoreError),
+    /// It waited for another transaction longer than it may.
+    Blocked(StoreError),
     /// The connection broke off, or is of no use any more: the step may have been taken, another connection may do.
     Broken(StoreError),
     /// There is no connection to be had.
@@ -36,7 +38,8 @@ impl Fault {
             // A serialization failure, a deadlock.
             b"40001" | b"40P01" => Self::Undone(with(Unavailable, told)),
             // A statement or lock time-out of the role or the database.
-            b"57014" | b"55P03" => Self::Refused(with(TimedOut, told)),
+            b"57014" => Self::Refused(with(TimedOut, told)),
+            b"55P03" => Self::Blocked(with(TimedOut, told)),
             // A prepared statement that this connection's server does not have, or has from somebody else.
             b"26000" | b"42P05" | b"08P01" => Self::Broken(advised(
                 "behind a transaction-pooling proxy that does not keep prepared statements, use `prepared(false)`",
@@ -63,7 +66,9 @@ impl Fault {
     /// Names the fault of an error that sqlx returned for a connection.
     pub(super) fn of_connecting(error: sqlx::Error) -> Self {
         match Self::of(error) {
-            Self::Undone(error) | Self::Broken(error) | Self::Refused(error) => Self::Unreachable(error),
+            Self::Undone(error) | Self::Blocked(error) | Self::Broken(error) | Self::Refused(error) => {
+                Self::Unreachable(error)
+            }
             fault @ Self::Unreachable(_) => fault,
         }
     }
@@ -80,9 +85,26 @@ impl Fault {
     /// The error for a caller who cannot try again.
     pub(super) fn into_error(self) -> StoreError {
         match self {
-            Self::Undone(error) | Self::Broken(error) | Self::Unreachable(error) | Self::Refused(error) => {
-                error
-            }
+            Self::Undone(error)
+            | Self::Blocked(error)
+            | Self::Broken(error)
+            | Self::Unreachable(error)
+            | Self::Refused(error) => error,
+        }
+    }
+
+    /// The same for another caller who was in it.
+    pub(super) fn again(&self) -> Self {
+        let told = |error: &StoreError| match std::error::Error::source(error) {
+            Some(source) => StoreError::with_source(error.kind(), Told(source.to_string())),
+            None => StoreError::new(error.kind()),
+        };
+        match self {
+            Self::Undone(error) => Self::Undone(told(error)),
+            Self::Blocked(error) => Self::Blocked(told(error)),
+            Self::Broken(error) => Self::Broken(told(error)),
+            Self::Unreachable(error) => Self::Unreachable(told(error)),
+            Self::Refused(error) => Self::Refused(told(error)),
         }
     }
 }

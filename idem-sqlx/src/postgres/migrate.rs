@@ -24,7 +24,7 @@ pub(super) fn texts(names: &Names) -> Vec<Migration> {
 }
 
 /// The version of the table; 0 if there is none.
-async fn version(line: &mut Line<'_>, names: &Names, texts: &Texts) -> Result<u32, Fault> {
+async fn version(line: &mut Line, names: &Names, texts: &Texts) -> Result<u32, Fault> {
     // Alone, `to_regclass` would tell what it told before another process made the table: only the use of a table, here
     // of the catalogue, makes a session hear of such changes.
     let there = names.put_into(
@@ -42,7 +42,7 @@ async fn version(line: &mut Line<'_>, names: &Names, texts: &Texts) -> Result<u3
 }
 
 /// Brings the tables to the latest version; does nothing if they are.
-pub(super) async fn run(line: &mut Line<'_>, names: &Names, texts: &Texts) -> Result<(), Fault> {
+pub(super) async fn run(line: &mut Line, names: &Names, texts: &Texts) -> Result<(), Fault> {
     if version(line, names, texts).await? == LATEST {
         return Ok(());
     }
@@ -61,7 +61,7 @@ pub(super) async fn run(line: &mut Line<'_>, names: &Names, texts: &Texts) -> Re
 }
 
 /// Refuses a database whose tables are not those of this release.
-pub(super) async fn check_version(line: &mut Line<'_>, names: &Names, texts: &Texts) -> Result<(), Fault> {
+pub(super) async fn check_version(line: &mut Line, names: &Names, texts: &Texts) -> Result<(), Fault> {
     let found = version(line, names, texts).await?;
     if found == LATEST {
         return Ok(());
@@ -76,6 +76,6 @@ pub(super) async fn check_version(line: &mut Line<'_>, names: &Names, texts: &Te
     })))
 }
 
-async fn command(line: &mut Line<'_>, statement: &str) -> Result<(), Fault> {
+async fn command(line: &mut Line, statement: &str) -> Result<(), Fault> {
     line.execute(Order::Simple(statement.to_owned())).await.map(drop)
 }

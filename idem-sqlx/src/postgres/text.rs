@@ -8,6 +8,7 @@ use sqlx::Arguments as _;
 use sqlx::postgres::PgArguments;
 
 use crate::dialect::Statements;
+use crate::dialect::postgres::INSERT;
 use crate::step::{Value, Verb};
 use crate::table::TableName;
 
@@ -117,6 +118,7 @@ pub(super) struct Texts {
     pub(super) claim_alone: Text,
     pub(super) claim_joined: Text,
     pub(super) is_free: Text,
+    pub(super) insert: Text,
     pub(super) look_up: Text,
     pub(super) find_gone: Text,
     pub(super) version: Text,
@@ -130,6 +132,7 @@ impl Texts {
             claim_alone: text(statements.claim_alone),
             claim_joined: text(statements.claim_joined),
             is_free: text(statements.is_free),
+            insert: text(INSERT),
             look_up: text(statements.look_up),
             find_gone: text(statements.find_gone),
             version: text(statements.version),

@@ -27,7 +27,7 @@ impl From<Fault> for Failed {
         match fault {
             Fault::Undone(error) => Self::Undone(error),
             Fault::Broken(error) => Self::Broken(error),
-            Fault::Unreachable(error) | Fault::Refused(error) => Self::Refused(error),
+            Fault::Blocked(error) | Fault::Unreachable(error) | Fault::Refused(error) => Self::Refused(error),
         }
     }
 }
@@ -108,7 +108,9 @@ impl Transactions for Postgres {
         match timeout(limit, transaction.commit()).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => Err(match Fault::of(error) {
-                Fault::Undone(error) | Fault::Refused(error) => Uncommitted::Refused(error),
+                Fault::Undone(error) | Fault::Blocked(error) | Fault::Refused(error) => {
+                    Uncommitted::Refused(error)
+                }
                 Fault::Broken(error) | Fault::Unreachable(error) => Uncommitted::Unknown(error),
             }),
             Err(_) => Err(Uncommitted::Unknown(StoreError::with_source(
