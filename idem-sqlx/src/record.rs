@@ -16,11 +16,11 @@ where
     R: sqlx::Row,
     usize: ColumnIndex<R>,
     &'r str: Decode<'r, R::Database> + Type<R::Database>,
-    &'r [u8]: Decode<'r, R::Database> + Type<R::Database>,
+    Vec<u8>: Decode<'r, R::Database> + Type<R::Database>,
     i64: Decode<'r, R::Database> + Type<R::Database>,
 {
     let text = |at: usize| row.try_get::<&str, _>(first + at).map_err(unreadable);
-    let blob = |at: usize| row.try_get::<&[u8], _>(first + at).map_err(unreadable);
+    let blob = |at: usize| row.try_get::<Vec<u8>, _>(first + at).map_err(unreadable);
     let int = |at: usize| row.try_get::<i64, _>(first + at).map_err(unreadable);
     let on_crash = match text(6)? {
         "retry" => OnCrash::Retry,
@@ -31,7 +31,7 @@ where
         operation: text(0)?.to_owned(),
         hint: KeyHint::from_stored(text(1)?),
         phase: Phase::from_str(text(2)?).ok_or_else(|| corrupt("a state"))?,
-        fingerprint: Fingerprint::from_bytes(blob(3)?).ok_or_else(|| corrupt("a fingerprint"))?,
+        fingerprint: Fingerprint::from_bytes(&blob(3)?).ok_or_else(|| corrupt("a fingerprint"))?,
         owner: Owner::from_bytes(blob(4)?.try_into().map_err(|_| corrupt("an owner"))?),
         attempt: u32::try_from(int(5)?).map_err(|_| corrupt("an attempt"))?,
         on_crash,
@@ -40,9 +40,9 @@ where
         expires_at: int(9)?,
         gone_at: int(10)?,
         answer: row
-            .try_get::<Option<&[u8]>, _>(first + 11)
+            .try_get::<Option<Vec<u8>>, _>(first + 11)
             .map_err(unreadable)?
-            .map(|bytes| Answer::from_bytes(Bytes::copy_from_slice(bytes))),
+            .map(|bytes| Answer::from_bytes(Bytes::from(bytes))),
         now: int(12)?,
     })
 }
