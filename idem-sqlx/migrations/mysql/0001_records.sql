@@ -1,5 +1,5 @@
--- Version 1 of the records of idem. Times are microseconds since 1970 in UTC on the database's clock;
--- 9223372036854775807 is never. To read one: FROM_UNIXTIME(expires_at / 1000000).
+-- Version 1 of the records of idem. Times are microseconds since 1970 in UTC on the database's clock,
+-- and 9223372036854775807 is never. To read one: FROM_UNIXTIME(expires_at / 1000000).
 --
 -- To use another table name, replace idem_records throughout. A definition is committed by itself, so each statement
 -- does nothing where it was executed before.
