@@ -5,3 +5,4 @@ mod common;
 mod suite;
 
 suite::steps_tests!(suite::MySql);
+suite::cases!(suite::MySql, steps: each_step_is_one_statement_and_one_trip);

@@ -8,15 +8,16 @@ use std::time::{Duration, Instant};
 
 use common::{DAY, HOUR, answer, claim, completed, granted, id, released};
 use idem_core::record::RecordId;
-use idem_core::store::{Claim, Claimed, Fenced, Release, Retention, Store as _};
+use idem_core::store::{Claim, Fenced, Release, Retention, Store as _};
 use idem_sqlx::PostgresStore;
-use idem_testkit::{Database, PostgresServer, Proxy};
+use idem_testkit::{Database, PostgresServer};
 use sqlx::postgres::{PgConnection, PgPool, PgPoolOptions};
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 suite::steps_tests!(suite::Postgres);
+suite::cases!(suite::Postgres, steps: each_step_is_one_statement_and_one_trip);
 
 async fn database() -> Database {
     PostgresServer::shared().database().await
@@ -80,52 +81,6 @@ async fn a_fresh_call_writes_little_and_changes_no_index_when_it_completes() {
     println!("{hot} of {updates} updates changed no index");
     assert_eq!(updates, 200);
     assert!(hot >= 180, "{hot} of {updates} updates changed no index");
-}
-
-#[tokio::test]
-async fn each_step_is_one_statement_and_one_trip() {
-    let database = database().await;
-    let proxy = Proxy::before(database.url()).await;
-    for prepared in [true, false] {
-        let table = if prepared { "keys" } else { "other_keys" };
-        let builder = PostgresStore::builder().url(proxy.url()).prepared(prepared).table(table);
-        let store = builder.connections(1).open().await.unwrap();
-        // Once, so that everything is prepared.
-        for end in [Release::Undo(HOUR), Release::KeepBinding(HOUR)] {
-            released(&store, &id("before"), end).await;
-        }
-        let early = claim("payload");
-        assert_eq!(granted(&store, &id("before"), &early).await, 2);
-        assert_eq!(store.renew(&id("before"), early.owner, HOUR).await.unwrap(), Fenced::Held);
-        assert_eq!(
-            store.complete(&id("before"), early.owner, &answer("done"), DAY).await.unwrap(),
-            Fenced::Held
-        );
-        let mut seen = (proxy.trips(), proxy.statements());
-        let mut expect = |what: &str, trips: u64| {
-            let now = (proxy.trips(), proxy.statements());
-            assert_eq!((now.0 - seen.0, now.1 - seen.1), (trips, trips), "{what}, prepared: {prepared}");
-            seen = now;
-        };
-        let holder = claim("payload");
-        granted(&store, &id("k"), &holder).await;
-        expect("a claim", 1);
-        assert!(matches!(store.claim(&id("k"), &claim("payload")).await.unwrap(), Claimed::InFlight { .. }));
-        expect("a conflict", 1);
-        assert!(matches!(store.claim(&id("k"), &claim("another")).await.unwrap(), Claimed::Mismatch));
-        expect("a mismatch", 1);
-        assert_eq!(store.renew(&id("k"), holder.owner, HOUR).await.unwrap(), Fenced::Held);
-        expect("a renewal", 1);
-        assert_eq!(store.complete(&id("k"), holder.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
-        expect("a completion", 1);
-        assert!(matches!(store.claim(&id("k"), &claim("payload")).await.unwrap(), Claimed::Completed { .. }));
-        expect("a replay", 1);
-        released(&store, &id("failed"), Release::KeepBinding(HOUR)).await;
-        expect("a claim and a release", 2);
-        granted(&store, &id("failed"), &claim("payload")).await;
-        expect("a take-over", 2);
-    }
-    assert_eq!(proxy.connections(), 2);
 }
 
 #[tokio::test]

@@ -14,11 +14,13 @@ pub(crate) struct Options {
     pub(crate) timeout: Option<Duration>,
     pub(crate) connections: usize,
     pub(crate) migrate: bool,
+    /// Whether statements are prepared, where it can be chosen.
+    pub(crate) prepared: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { table: "idem_records".into(), timeout: None, connections: 4, migrate: true }
+        Self { table: "idem_records".into(), timeout: None, connections: 4, migrate: true, prepared: true }
     }
 }
 

@@ -12,6 +12,7 @@ mod sqlite;
 pub(crate) mod clocks;
 pub(crate) mod faults;
 pub(crate) mod processes;
+pub(crate) mod races;
 pub(crate) mod servers;
 pub(crate) mod steps;
 pub(crate) mod sweeping;
@@ -45,21 +46,23 @@ macro_rules! steps_tests {
             a_replay_a_conflict_and_a_mismatch_write_nothing
             a_lease_starts_when_the_wait_was_over_not_when_it_began
             a_replay_does_not_wait_for_a_writer_elsewhere
+            huge_spans_are_cut_and_zero_spans_are_over
+            a_record_is_never_refused_between_its_expiry_and_its_end
+            a_settled_record_does_not_belong_to_its_former_holder
+            debug_shows_no_key_owner_or_answer
+        }
+        suite::cases! { $backend, races:
             sixty_four_rivals_get_one_grant_and_sixty_three_answers
             thirty_two_writers_see_no_error_and_lose_nothing
             steps_taken_at_once_are_answered_each_by_itself
             dropped_callers_harm_nobody
             many_waiters_hold_no_connection_and_wake_at_once
             waiters_learn_what_another_store_did
-            huge_spans_are_cut_and_zero_spans_are_over
-            a_record_is_never_refused_between_its_expiry_and_its_end
-            a_settled_record_does_not_belong_to_its_former_holder
-            debug_shows_no_key_owner_or_answer
         }
 
         #[test]
         fn a_store_outlives_the_runtime_that_opened_it() {
-            suite::steps::a_store_outlives_the_runtime_that_opened_it::<$backend>();
+            suite::races::a_store_outlives_the_runtime_that_opened_it::<$backend>();
         }
     };
 }

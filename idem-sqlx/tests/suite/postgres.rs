@@ -53,25 +53,22 @@ impl Backend for Postgres {
         if let Some(timeout) = options.timeout {
             builder = builder.timeout(timeout);
         }
-        builder.connections(options.connections).open().await
+        builder.connections(options.connections).prepared(options.prepared).open().await
     }
 
     async fn variants(&self, options: Options) -> Vec<PostgresStore> {
         let most = u32::try_from(options.connections).expect("few connections");
         let pool = PgPoolOptions::new().max_connections(most).connect(self.database.url()).await;
-        let builder = |kind| {
-            let builder = PostgresStore::builder().table(&options.beside(kind).table);
-            match options.timeout {
-                Some(timeout) => builder.timeout(timeout),
-                None => builder,
-            }
-        };
-        let pooled = builder("pooled").pool(&pool.expect("a pool"));
-        let simple = builder("simple").url(self.database.url()).connections(options.connections);
+        let mut pooled =
+            PostgresStore::builder().pool(&pool.expect("a pool")).table(&options.beside("pooled").table);
+        if let Some(timeout) = options.timeout {
+            pooled = pooled.timeout(timeout);
+        }
+        let simple = Options { prepared: false, ..options.beside("simple") };
         vec![
-            Self::open_at(self.database.url(), options.clone()).await.expect("a store"),
+            Self::open_at(self.database.url(), options).await.expect("a store"),
             pooled.open().await.expect("a store"),
-            simple.prepared(false).open().await.expect("a store"),
+            Self::open_at(self.database.url(), simple).await.expect("a store"),
         ]
     }
 
