@@ -79,7 +79,7 @@ async fn whoever_waits_for_a_key_that_an_open_transaction_holds_wakes_when_it_en
     let mut holder = hold(database.url(), &new).await;
     let mut waiting = tokio::spawn({
         let (store, new) = (store.clone(), new.clone());
-        async move { store.changed(&new, Duration::from_secs(60)).await }
+        async move { store.changed(&new, Duration::from_mins(1)).await }
     });
     assert!(tokio::time::timeout(Duration::from_millis(300), &mut waiting).await.is_err());
     holder.execute("ROLLBACK").await.unwrap();
