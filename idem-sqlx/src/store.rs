@@ -190,11 +190,13 @@ impl<B: Database> SqlStore<B> {
 #[async_trait]
 impl<B: Database> Store for SqlStore<B> {
     async fn claim(&self, id: &RecordId, claim: &Claim) -> Result<Claimed, StoreError> {
-        if self.shared.held.contains(id) {
-            return Ok(LOCKED);
-        }
-        let mut leasing = Leasing(&self.shared.database, id);
-        self.in_time(decide(&mut leasing, id, claim)).await
+        self.in_time(async {
+            if self.shared.held.will_be_open(id).await {
+                return Ok(LOCKED);
+            }
+            decide(&mut Leasing(&self.shared.database, id), id, claim).await
+        })
+        .await
     }
 
     async fn complete(

@@ -1,5 +1,6 @@
 //! Transaction mode: the claim, the work's writes and the answer in one transaction of the database.
 
+use std::fmt::{self, Write as _};
 use std::future::Future;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use sqlx::Transaction;
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::database::{Database, Found};
-use crate::held::Ticket;
+use crate::held::{Entered, Ticket};
 use crate::row::Phase;
 use crate::step::Step;
 use crate::store::{Claiming, LOCKED, SqlStore, decide};
@@ -23,8 +24,8 @@ use crate::waiters::jittered;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// How often a transaction is begun again because connections were found broken.
-const BROKEN: u32 = 4;
+/// Far longer than anybody looks for a commit whose reply was lost.
+const LONG: Duration = Duration::from_hours(24);
 
 /// Opens transactions on one database, and takes steps in them. Callers limit the time.
 pub trait Transactions: Database {
@@ -41,22 +42,29 @@ pub trait Transactions: Database {
         idle: Duration,
     ) -> impl Future<Output = Result<(Transaction<'static, Self::Driver>, Self::Turn), Failed>> + Send;
 
-    /// Inserts a record, or reads the one that is there, unless another transaction holds it. What is written after it can
-    /// be undone by [`undo_writes`](Self::undo_writes).
+    /// How many connections may be found broken one after the other, and the next still be a new one.
+    fn broken_at_most(&self) -> u32 {
+        4
+    }
+
+    /// Inserts a record, or reads the one that is there, unless another transaction holds it. Sets the mark: what is
+    /// written after it can be undone by [`undo_writes`](Self::undo_writes).
     ///
     /// `limit` is how long a statement of this transaction may wait for a lock, where the transaction is the store's own.
     fn claim_in(
         &self,
         connection: &mut Connection<Self>,
         step: &Step,
+        mark: &Mark,
         limit: Option<Duration>,
     ) -> impl Future<Output = Result<Found, Failed>> + Send;
 
-    /// Takes over a record that is there, so that what is written after it can be undone, and tells how many rows changed.
+    /// Takes over a record that is there, sets the mark, and tells how many rows changed.
     fn take_over_in(
         &self,
         connection: &mut Connection<Self>,
         step: &Step,
+        mark: &Mark,
     ) -> impl Future<Output = Result<u64, Failed>> + Send;
 
     /// Ends a claim and tells how many rows changed.
@@ -66,13 +74,18 @@ pub trait Transactions: Database {
         step: &Step,
     ) -> impl Future<Output = Result<u64, Failed>> + Send;
 
-    /// Sets the mark that writes are undone to, without a claim; fails if nothing of the transaction can be committed.
-    fn mark(&self, connection: &mut Connection<Self>) -> impl Future<Output = Result<(), Failed>> + Send;
+    /// Sets the mark without a claim; fails if nothing of the transaction can be committed.
+    fn set_mark(
+        &self,
+        connection: &mut Connection<Self>,
+        mark: &Mark,
+    ) -> impl Future<Output = Result<(), Failed>> + Send;
 
     /// Undoes what was written since the mark.
     fn undo_writes(
         &self,
         connection: &mut Connection<Self>,
+        mark: &Mark,
     ) -> impl Future<Output = Result<(), Failed>> + Send;
 
     /// Commits; takes no longer than `limit` if the database may be silent.
@@ -81,6 +94,33 @@ pub trait Transactions: Database {
         transaction: Transaction<'static, Self::Driver>,
         limit: Duration,
     ) -> impl Future<Output = Result<(), Uncommitted>> + Send;
+}
+
+/// A savepoint that writes are undone to. `Display` is its name, which nobody else should use.
+#[derive(Debug)]
+pub struct Mark(String);
+
+impl Mark {
+    /// Of a transaction that the store has begun.
+    pub(crate) fn own() -> Self {
+        Self("idem_work".into())
+    }
+
+    /// Of one claim among others, perhaps, in a transaction that the caller has. In it they may end in any order, and it may
+    /// be one that the store has begun for another record.
+    pub(crate) fn of(owner: Owner) -> Self {
+        let mut name = String::from("idem_work_");
+        for byte in &owner.as_bytes()[..8] {
+            let _ = write!(name, "{byte:02x}");
+        }
+        Self(name)
+    }
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
 }
 
 /// What the statements of a database's transactions go over.
@@ -125,6 +165,7 @@ impl Failed {
 struct Within<'a, B: Transactions> {
     database: &'a B,
     connection: &'a mut Connection<B>,
+    mark: Mark,
     limit: Option<Duration>,
 }
 
@@ -135,11 +176,11 @@ where
     type Error = Failed;
 
     async fn claim(&mut self, step: Step) -> Result<Found, Failed> {
-        self.database.claim_in(self.connection, &step, self.limit).await
+        self.database.claim_in(self.connection, &step, &self.mark, self.limit).await
     }
 
     async fn take(&mut self, step: Step) -> Result<u64, Failed> {
-        self.database.take_over_in(self.connection, &step).await
+        self.database.take_over_in(self.connection, &step, &self.mark).await
     }
 
     fn unreadable(error: StoreError) -> Failed {
@@ -156,7 +197,7 @@ where
         let database = self.database();
         let (mut transaction, turn) = database.open(self.timeout(), claim.lease).await?;
         let limit = Some(self.timeout());
-        let mut within = Within { database, connection: &mut *transaction, limit };
+        let mut within = Within { database, connection: &mut *transaction, mark: Mark::own(), limit };
         match decide(&mut within, id, claim).await? {
             Claimed::Granted { attempt } => Ok(BegunOnce::Granted(attempt, transaction, turn)),
             refused => {
@@ -175,7 +216,7 @@ where
                     sleep(jittered(pause)).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
-                Err(Failed::Broken(_)) if broken < BROKEN => broken += 1,
+                Err(Failed::Broken(_)) if broken < self.database().broken_at_most() => broken += 1,
                 result => return result.map_err(Failed::into_error),
             }
         }
@@ -184,6 +225,7 @@ where
     async fn end_in_time(
         &self,
         connection: &mut Connection<B>,
+        mark: &Mark,
         id: &RecordId,
         owner: Owner,
         ending: &Ending,
@@ -195,7 +237,7 @@ where
         };
         self.in_time(async {
             if ending.writes == Writes::Undo {
-                database.undo_writes(connection).await.map_err(Failed::into_error)?;
+                database.undo_writes(connection, mark).await.map_err(Failed::into_error)?;
             }
             let changed = database.end_in(connection, &step).await.map_err(Failed::into_error)?;
             Ok(if changed == 1 { Fenced::Held } else { Fenced::Lost })
@@ -204,7 +246,15 @@ where
     }
 
     /// Finds out what became of a commit whose reply was lost: its answer is there, or never will be.
-    async fn look_for(&self, id: &RecordId, owner: Owner, lost: StoreError) -> Result<Fenced, StoreError> {
+    ///
+    /// `expires` is when the answer may be gone again.
+    async fn look_for(
+        &self,
+        id: &RecordId,
+        owner: Owner,
+        expires: Instant,
+        lost: StoreError,
+    ) -> Result<Fenced, StoreError> {
         let database = self.database();
         let started = Instant::now();
         let mut pause = SHORTEST_PAUSE;
@@ -214,16 +264,24 @@ where
                 && let Ok(row) = self.in_time(database.look_up(id, false)).await
             {
                 let mine = row.is_some_and(|row| row.phase == Phase::Completed && row.owner == owner);
-                return if mine {
-                    Ok(Fenced::Held)
-                } else {
-                    Err(StoreError::with_source(StoreErrorKind::CommitRefused, lost))
+                return match mine {
+                    true => Ok(Fenced::Held),
+                    false if Instant::now() < expires => Err(refused(lost)),
+                    false => Err(lost),
                 };
             }
             sleep(jittered(pause)).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
         }
         Err(lost)
+    }
+}
+
+/// What is told of a transaction that is not committed, and never will be.
+fn refused(error: StoreError) -> StoreError {
+    match error.kind() {
+        StoreErrorKind::CommitRefused => error,
+        _ => StoreError::with_source(StoreErrorKind::CommitRefused, error),
     }
 }
 
@@ -246,12 +304,29 @@ where
         id: &RecordId,
         claim: &Claim,
     ) -> Result<Begun<Self::Transaction, Self::Hold>, StoreError> {
-        let Some(ticket) = self.held().enter(id) else { return Ok(Begun::Refused(LOCKED)) };
-        if let Some(refused) = self.replayed_before(id, claim).await? {
-            return Ok(Begun::Refused(refused));
-        }
+        let mut ticket = loop {
+            if self.held().is_open(id) {
+                return Ok(Begun::Refused(LOCKED));
+            }
+            // Before the ticket, so that those who replay one answer need not wait for each other.
+            if let Some(refused) = self.replayed_before(id, claim).await? {
+                return Ok(Begun::Refused(refused));
+            }
+            match self.held().enter(id) {
+                Entered::First(ticket) => break ticket,
+                Entered::Open => return Ok(Begun::Refused(LOCKED)),
+                Entered::Later(decided) => {
+                    self.in_time(async {
+                        decided.await;
+                        Ok(())
+                    })
+                    .await?;
+                }
+            }
+        };
         Ok(match self.in_time(self.begin_until_decided(id, claim)).await? {
             BegunOnce::Granted(attempt, transaction, turn) => {
+                ticket.granted();
                 let hold = Hold { _turn: turn, _ticket: Some(ticket) };
                 Begun::Granted { attempt, transaction, hold }
             }
@@ -270,21 +345,23 @@ where
         owner: Owner,
         ending: &Ending,
     ) -> Result<Fenced, StoreError> {
-        match self.end_in_time(&mut transaction, id, owner, ending).await {
+        match self.end_in_time(&mut transaction, &Mark::own(), id, owner, ending).await {
             Ok(Fenced::Held) => {}
+            // Dropped, it is rolled back. Whatever the reason, it has not been told to commit.
             not_held => {
-                // Dropped, it is rolled back.
                 drop(transaction);
-                return not_held;
+                return not_held.map_err(refused);
             }
         }
+        let sent = Instant::now();
         let result = match self.database().commit(transaction, self.timeout()).await {
             Ok(()) => Ok(Fenced::Held),
-            Err(Uncommitted::Refused(error)) => {
-                Err(StoreError::with_source(StoreErrorKind::CommitRefused, error))
-            }
-            Err(Uncommitted::Unknown(error)) => match ending.record {
-                RecordEnd::Complete(..) => self.look_for(id, owner, error).await,
+            Err(Uncommitted::Refused(error)) => Err(refused(error)),
+            Err(Uncommitted::Unknown(error)) => match &ending.record {
+                RecordEnd::Complete(_, retention) => {
+                    let expires = sent + retention.ttl.min(LONG);
+                    self.look_for(id, owner, expires, error).await
+                }
                 RecordEnd::Release(_) => Err(error),
             },
         };
@@ -305,12 +382,14 @@ where
         hold: Self::Hold,
     ) -> Result<(), StoreError> {
         // After an error that the work passed over, a commit may do nothing and not say so.
-        let mark = async { self.database().mark(&mut transaction).await.map_err(Failed::into_error) };
-        self.in_time(mark).await?;
+        let mark = Mark::own();
+        let set =
+            async { self.database().set_mark(&mut transaction, &mark).await.map_err(Failed::into_error) };
+        self.in_time(set).await.map_err(refused)?;
         let committed = self.database().commit(transaction, self.timeout()).await;
         drop(hold);
         committed.map_err(|uncommitted| match uncommitted {
-            Uncommitted::Refused(error) => StoreError::with_source(StoreErrorKind::CommitRefused, error),
+            Uncommitted::Refused(error) => refused(error),
             Uncommitted::Unknown(error) => error,
         })
     }
@@ -321,10 +400,11 @@ where
         id: &RecordId,
         claim: &Claim,
     ) -> Result<Claimed, StoreError> {
-        if self.held().contains(id) {
+        if self.held().is_open(id) {
             return Ok(LOCKED);
         }
-        let mut within = Within { database: self.database(), connection, limit: None };
+        let mut within =
+            Within { database: self.database(), connection, mark: Mark::of(claim.owner), limit: None };
         self.in_time(async { decide(&mut within, id, claim).await.map_err(Failed::into_error) }).await
     }
 
@@ -335,6 +415,6 @@ where
         owner: Owner,
         ending: &Ending,
     ) -> Result<Fenced, StoreError> {
-        self.end_in_time(connection, id, owner, ending).await
+        self.end_in_time(connection, &Mark::of(owner), id, owner, ending).await
     }
 }

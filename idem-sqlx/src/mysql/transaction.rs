@@ -17,10 +17,7 @@ use crate::record;
 use crate::row::Row;
 use crate::step::{Step, Value, Verb};
 use crate::to_the_end::ToTheEnd;
-use crate::transaction::{Failed, Transactions, Uncommitted};
-
-/// Marks what the work writes; a name of our own, since the work may set savepoints, too.
-const MARK: &str = "SAVEPOINT idem_work";
+use crate::transaction::{Failed, Mark, Transactions, Uncommitted};
 
 /// Where transactions are begun.
 #[derive(Debug)]
@@ -66,15 +63,21 @@ impl MySqlServer {
         &self,
         connection: &mut MySqlConnection,
         step: &Step,
+        mark: &Mark,
     ) -> Result<Done<MySql>, Fault> {
-        let text = self.texts.step(step.verb).with_values(&step.values) + "; " + MARK;
+        let text = self.texts.step(step.verb).with_values(&step.values) + &format!("; SAVEPOINT {mark}");
         simple(connection, text).await
     }
 
     /// Claims in the place of a record that is gone.
-    async fn reclaim_in(&self, connection: &mut MySqlConnection, claim: &Step) -> Result<Found, Failed> {
+    async fn reclaim_in(
+        &self,
+        connection: &mut MySqlConnection,
+        claim: &Step,
+        mark: &Mark,
+    ) -> Result<Found, Failed> {
         let step = Step { verb: Verb::Reclaim, values: claim.values.clone() };
-        self.take_over_in(connection, &step).await?;
+        self.take_over_in(connection, &step, mark).await?;
         Ok(Found::Nothing)
     }
 }
@@ -111,11 +114,12 @@ impl Transactions for MySqlServer {
         &self,
         connection: &mut MySqlConnection,
         step: &Step,
+        mark: &Mark,
         _limit: Option<Duration>,
     ) -> Result<Found, Failed> {
         let mut pauses = Pauses::default();
         loop {
-            match self.step_and_mark(connection, step).await {
+            match self.step_and_mark(connection, step, mark).await {
                 Ok(done) => {
                     let Some(row) = done.rows.first() else { return Ok(Found::Nothing) };
                     let row = record::read(row, 0).map_err(Failed::Refused)?;
@@ -124,14 +128,14 @@ impl Transactions for MySqlServer {
                     } else if row.gone_at > row.now {
                         Ok(Found::Record(Box::new(row)))
                     } else {
-                        self.reclaim_in(connection, step).await
+                        self.reclaim_in(connection, step, mark).await
                     };
                 }
                 // MySQL: there is one.
                 Err(Fault::Taken(_)) => {
                     return match self.look_up_in(connection, step).await? {
                         Some(row) => Ok(Found::Record(Box::new(row))),
-                        None => self.reclaim_in(connection, step).await,
+                        None => self.reclaim_in(connection, step, mark).await,
                     };
                 }
                 // The statement alone is undone. Steps of other stores lock a record for the time of a commit; whoever
@@ -149,8 +153,13 @@ impl Transactions for MySqlServer {
         }
     }
 
-    async fn take_over_in(&self, connection: &mut MySqlConnection, step: &Step) -> Result<u64, Failed> {
-        match self.step_and_mark(connection, step).await {
+    async fn take_over_in(
+        &self,
+        connection: &mut MySqlConnection,
+        step: &Step,
+        mark: &Mark,
+    ) -> Result<u64, Failed> {
+        match self.step_and_mark(connection, step, mark).await {
             Ok(done) if done.changed == 1 => Ok(1),
             // The record has changed, and this transaction may go on to see it as it was: begin again.
             Ok(_) => Err(Failed::Undone(StoreError::new(StoreErrorKind::Unavailable))),
@@ -165,13 +174,13 @@ impl Transactions for MySqlServer {
         Ok(done.with_subscriber(NoSubscriber::default()).await?.changed)
     }
 
-    async fn mark(&self, connection: &mut MySqlConnection) -> Result<(), Failed> {
-        simple(connection, MARK.to_owned()).await?;
+    async fn set_mark(&self, connection: &mut MySqlConnection, mark: &Mark) -> Result<(), Failed> {
+        simple(connection, format!("SAVEPOINT {mark}")).await?;
         Ok(())
     }
 
-    async fn undo_writes(&self, connection: &mut MySqlConnection) -> Result<(), Failed> {
-        simple(connection, "ROLLBACK TO SAVEPOINT idem_work".to_owned()).await?;
+    async fn undo_writes(&self, connection: &mut MySqlConnection, mark: &Mark) -> Result<(), Failed> {
+        simple(connection, format!("ROLLBACK TO SAVEPOINT {mark}")).await?;
         Ok(())
     }
 

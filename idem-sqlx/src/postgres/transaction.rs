@@ -17,10 +17,7 @@ use super::text::bind;
 use crate::database::Found;
 use crate::step::{Step, Value, Verb};
 use crate::to_the_end::ToTheEnd;
-use crate::transaction::{Failed, Transactions, Uncommitted};
-
-/// Marks what the work writes; a name of our own, since the work may set savepoints, too.
-const MARK: &str = "; SAVEPOINT idem_work";
+use crate::transaction::{Failed, Mark, Transactions, Uncommitted};
 
 impl From<Fault> for Failed {
     fn from(fault: Fault) -> Self {
@@ -48,10 +45,15 @@ impl Transactions for Postgres {
         Ok((transaction, ()))
     }
 
+    fn broken_at_most(&self) -> u32 {
+        self.transactions.size().saturating_add(1)
+    }
+
     async fn claim_in(
         &self,
         connection: &mut PgConnection,
         step: &Step,
+        mark: &Mark,
         limit: Option<Duration>,
     ) -> Result<Found, Failed> {
         let mut values = step.values.clone();
@@ -63,19 +65,24 @@ impl Transactions for Postgres {
             None => &self.texts.claim_joined,
         };
         // One message, so that claim and mark are one trip. Such a message cannot be prepared.
-        let rows = simple(connection, text.with_values(&values) + MARK).await?.rows;
+        let rows = simple(connection, text.with_values(&values) + &and_set(mark)).await?.rows;
         match found(rows.first()).map_err(Failed::Refused)? {
             Found::Record(row) if row.gone_at <= row.now => {
                 let step = Step { verb: Verb::Reclaim, values: step.values.clone() };
-                let changed = self.take_over_in(connection, &step).await?;
+                let changed = self.take_over_in(connection, &step, mark).await?;
                 Ok(if changed == 1 { Found::Nothing } else { Found::Vanished })
             }
             found => Ok(found),
         }
     }
 
-    async fn take_over_in(&self, connection: &mut PgConnection, step: &Step) -> Result<u64, Failed> {
-        let text = self.texts.step(step.verb).with_values(&step.values) + MARK;
+    async fn take_over_in(
+        &self,
+        connection: &mut PgConnection,
+        step: &Step,
+        mark: &Mark,
+    ) -> Result<u64, Failed> {
+        let text = self.texts.step(step.verb).with_values(&step.values) + &and_set(mark);
         Ok(simple(connection, text).await?.changed)
     }
 
@@ -90,13 +97,13 @@ impl Transactions for Postgres {
         Ok(done?.changed)
     }
 
-    async fn mark(&self, connection: &mut PgConnection) -> Result<(), Failed> {
-        simple(connection, "SAVEPOINT idem_work".into()).await?;
+    async fn set_mark(&self, connection: &mut PgConnection, mark: &Mark) -> Result<(), Failed> {
+        simple(connection, format!("SAVEPOINT {mark}")).await?;
         Ok(())
     }
 
-    async fn undo_writes(&self, connection: &mut PgConnection) -> Result<(), Failed> {
-        simple(connection, "ROLLBACK TO SAVEPOINT idem_work".into()).await?;
+    async fn undo_writes(&self, connection: &mut PgConnection, mark: &Mark) -> Result<(), Failed> {
+        simple(connection, format!("ROLLBACK TO SAVEPOINT {mark}")).await?;
         Ok(())
     }
 
@@ -119,6 +126,11 @@ impl Transactions for Postgres {
             ))),
         }
     }
+}
+
+/// What sets the mark, after another statement in the same text.
+fn and_set(mark: &Mark) -> String {
+    format!("; SAVEPOINT {mark}")
 }
 
 /// Executes statements that stand in one text, with their values: what a pool that was handed over would log of it is kept

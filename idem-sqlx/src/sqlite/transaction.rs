@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sqlx::sqlite::{SqliteArguments, SqliteConnection, SqlitePool, SqlitePoolOptions};
-use sqlx::{Executor as _, Transaction};
+use sqlx::{AssertSqlSafe, Executor as _, Transaction};
 use tokio::sync::OwnedMutexGuard;
 
 use super::desk::Desk;
@@ -14,7 +14,7 @@ use super::writer::{self, wait};
 use super::{Sqlite, first};
 use crate::database::Found;
 use crate::step::{Step, Value};
-use crate::transaction::{Failed, Transactions, Uncommitted};
+use crate::transaction::{Failed, Mark, Transactions, Uncommitted};
 
 /// One writes; the others may be on their way back to the pool, rolling back.
 const CONNECTIONS: u32 = 4;
@@ -79,6 +79,7 @@ impl Transactions for Sqlite {
         &self,
         connection: &mut SqliteConnection,
         step: &Step,
+        mark: &Mark,
         _limit: Option<Duration>,
     ) -> Result<Found, Failed> {
         let texts = &self.source.texts;
@@ -90,13 +91,18 @@ impl Transactions for Sqlite {
             let there = run(connection, &texts.look_up, &values).await?;
             first(&there).map_err(Failed::Refused)?.map_or(Found::Vanished, Found::Record)
         };
-        self.mark(connection).await?;
+        self.set_mark(connection, mark).await?;
         Ok(found)
     }
 
-    async fn take_over_in(&self, connection: &mut SqliteConnection, step: &Step) -> Result<u64, Failed> {
+    async fn take_over_in(
+        &self,
+        connection: &mut SqliteConnection,
+        step: &Step,
+        mark: &Mark,
+    ) -> Result<u64, Failed> {
         let changed = self.end_in(connection, step).await?;
-        self.mark(connection).await?;
+        self.set_mark(connection, mark).await?;
         Ok(changed)
     }
 
@@ -105,14 +111,12 @@ impl Transactions for Sqlite {
         Ok(done.changed.first().copied().unwrap_or(0))
     }
 
-    async fn mark(&self, connection: &mut SqliteConnection) -> Result<(), Failed> {
-        connection.execute("SAVEPOINT idem_work").await.map_err(Fault::of)?;
-        Ok(())
+    async fn set_mark(&self, connection: &mut SqliteConnection, mark: &Mark) -> Result<(), Failed> {
+        command(connection, format!("SAVEPOINT {mark}")).await
     }
 
-    async fn undo_writes(&self, connection: &mut SqliteConnection) -> Result<(), Failed> {
-        connection.execute("ROLLBACK TO SAVEPOINT idem_work").await.map_err(Fault::of)?;
-        Ok(())
+    async fn undo_writes(&self, connection: &mut SqliteConnection, mark: &Mark) -> Result<(), Failed> {
+        command(connection, format!("ROLLBACK TO SAVEPOINT {mark}")).await
     }
 
     // The database is in this process, so its reply cannot be lost.
@@ -127,6 +131,12 @@ impl Transactions for Sqlite {
             .map_err(|error| Uncommitted::Refused(Fault::of(error).into_error()))
             .inspect(|()| self.checkpointer.wrote(WRITTEN))
     }
+}
+
+/// Executes a statement that is not worth keeping prepared.
+async fn command(connection: &mut SqliteConnection, text: String) -> Result<(), Failed> {
+    connection.execute(sqlx::raw_sql(AssertSqlSafe(text))).await.map_err(Fault::of)?;
+    Ok(())
 }
 
 /// Executes a statement with its values.

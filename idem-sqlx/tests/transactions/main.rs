@@ -1,6 +1,27 @@
 //! Transaction mode on the SQL stores: claim, the work's writes and the answer commit together, or nothing does.
 
+#[path = "../common/mod.rs"]
+mod common;
+mod processes;
+mod rivals;
 mod suite;
+
+/// Not a test by itself: what the other processes do.
+#[test]
+#[ignore = "started by other tests"]
+fn the_other_process() {
+    let Some((play, place)) = common::process::play() else { return };
+    let (store, play) = play.split_once(' ').expect("a store and a play");
+    match store {
+        #[cfg(feature = "mysql")]
+        "mysql" => mysql::play(play, &place),
+        #[cfg(feature = "postgres")]
+        "postgres" => postgres::play(play, &place),
+        #[cfg(feature = "sqlite")]
+        "sqlite" => sqlite::play(play, &place),
+        other => panic!("no such store: {other} for {play} at {place}"),
+    }
+}
 
 #[cfg(feature = "mysql")]
 mod mysql {
@@ -16,6 +37,11 @@ mod mysql {
 
     pub(crate) type Store = MySqlStore;
 
+    const STORE: &str = "mysql";
+    const SLOW: &str = "SELECT SLEEP(0.3)";
+    // Its rows' locks are those of its transactions.
+    const LOCKS: &str = "SELECT 0";
+
     impl Place {
         pub(crate) async fn new() -> Self {
             let database = MariaDbServer::shared().database().await;
@@ -26,7 +52,20 @@ mod mysql {
 
         /// A store as another process has it.
         pub(crate) async fn store(&self) -> Store {
-            MySqlStore::open(self.database.url()).await.unwrap()
+            Self::store_at(self.place()).await
+        }
+
+        pub(crate) async fn store_at(place: &str) -> Store {
+            MySqlStore::open(place).await.unwrap()
+        }
+
+        pub(crate) async fn pool_at(place: &str) -> Pool {
+            PoolOptions::new().max_connections(4).connect(place).await.unwrap()
+        }
+
+        /// What another process needs to know.
+        pub(crate) fn place(&self) -> &str {
+            self.database.url()
         }
 
         /// Whether a rival elsewhere is told at once; otherwise it waits for the end of the transaction.
@@ -40,6 +79,8 @@ mod mysql {
     }
 
     super::suite::tests!();
+    super::rivals::tests!();
+    super::processes::tests!();
 }
 
 #[cfg(feature = "postgres")]
@@ -56,9 +97,20 @@ mod postgres {
 
     pub(crate) type Store = PostgresStore;
 
+    /// What others call this store.
+    const STORE: &str = "postgres";
+    /// What takes a while, though not long.
+    const SLOW: &str = "SELECT pg_sleep(0.3)";
+    /// How many locks are held in this database that are not the statement's own.
+    const LOCKS: &str = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+        AND database = (SELECT oid FROM pg_database WHERE datname = current_database())";
+
     impl Place {
         pub(crate) async fn new() -> Self {
-            let database = PostgresServer::shared().database().await;
+            Self::on(PostgresServer::shared().database().await).await
+        }
+
+        pub(crate) async fn on(database: Database) -> Self {
             let pool = PoolOptions::new().max_connections(8).connect(database.url()).await.unwrap();
             sqlx::query(super::suite::LEDGER).execute(&pool).await.unwrap();
             Self { database, pool }
@@ -66,7 +118,20 @@ mod postgres {
 
         /// A store as another process has it.
         pub(crate) async fn store(&self) -> Store {
-            PostgresStore::open(self.database.url()).await.unwrap()
+            Self::store_at(self.place()).await
+        }
+
+        pub(crate) async fn store_at(place: &str) -> Store {
+            PostgresStore::open(place).await.unwrap()
+        }
+
+        pub(crate) async fn pool_at(place: &str) -> Pool {
+            PoolOptions::new().max_connections(4).connect(place).await.unwrap()
+        }
+
+        /// What another process needs to know.
+        pub(crate) fn place(&self) -> &str {
+            self.database.url()
         }
 
         /// Whether a rival elsewhere is told at once; otherwise it waits for the end of the transaction.
@@ -80,6 +145,8 @@ mod postgres {
     }
 
     super::suite::tests!();
+    super::rivals::tests!();
+    super::processes::tests!();
 }
 
 #[cfg(feature = "sqlite")]
@@ -90,35 +157,55 @@ mod sqlite {
 
     /// A database with a ledger, and a pool to look at it.
     pub(crate) struct Place {
-        folder: TempDir,
+        _folder: TempDir,
+        url: String,
         pub(crate) pool: Pool,
     }
 
     pub(crate) type Store = SqliteStore;
 
+    const STORE: &str = "sqlite";
+    const SLOW: &str = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 1000000)
+        SELECT count(*) FROM n";
+    const LOCKS: &str = "SELECT 0";
+
     impl Place {
         pub(crate) async fn new() -> Self {
             let folder = TempDir::new().unwrap();
-            let url = format!("sqlite:{}?mode=rwc", folder.path().join("test.db").display());
-            let pool = PoolOptions::new().max_connections(8).connect(&url).await.unwrap();
+            let url = format!("sqlite:{}", folder.path().join("test.db").display());
+            let new = format!("{url}?mode=rwc");
+            let pool = PoolOptions::new().max_connections(8).connect(&new).await.unwrap();
             sqlx::query("PRAGMA journal_mode = wal").execute(&pool).await.unwrap();
             sqlx::query(super::suite::LEDGER).execute(&pool).await.unwrap();
-            Self { folder, pool }
+            Self { _folder: folder, url, pool }
         }
 
         pub(crate) async fn store(&self) -> Store {
-            SqliteStore::open(self.folder.path().join("test.db")).await.unwrap()
+            Self::store_at(self.place()).await
+        }
+
+        pub(crate) async fn store_at(place: &str) -> Store {
+            SqliteStore::open(place).await.unwrap()
+        }
+
+        pub(crate) async fn pool_at(place: &str) -> Pool {
+            PoolOptions::new().max_connections(4).connect(place).await.unwrap()
+        }
+
+        pub(crate) fn place(&self) -> &str {
+            &self.url
         }
 
         // The file has one lock, which says nothing of keys.
         pub(crate) const TELLS_OTHER_PROCESSES: bool = false;
 
         pub(crate) async fn cramped(&self) -> (Store, Pool) {
-            let url = format!("sqlite:{}", self.folder.path().join("test.db").display());
-            let pool = PoolOptions::new().max_connections(1).connect(&url).await.unwrap();
+            let pool = PoolOptions::new().max_connections(1).connect(self.place()).await.unwrap();
             (SqliteStore::from_pool(&pool).await.unwrap(), pool)
         }
     }
 
     super::suite::tests!();
+    super::rivals::tests!();
+    super::processes::tests!();
 }
