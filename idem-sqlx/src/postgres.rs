@@ -244,7 +244,11 @@ impl Postgres {
     }
 
     /// Claims by what costs least, if it is clear what will be found and a connection is idle; `None` if it was not found.
-    async fn claim_as_guessed(&self, id: &RecordId, step: &Step) -> Result<Option<Done>, StoreError> {
+    async fn claim_as_guessed(
+        &self,
+        id: &RecordId,
+        step: &Step,
+    ) -> Result<Option<(Done, Found)>, StoreError> {
         let guess = self.mood.guess();
         if guess == Guess::Either {
             return Ok(None);
@@ -256,7 +260,15 @@ impl Postgres {
             self.on(line, &self.texts.look_up, &[record_id(id), Value::Int(1)]).await
         };
         match result {
-            Ok(done) => Ok(Some(done).filter(|done| !done.rows.is_empty())),
+            // A record that is free may be locked by a transaction, which only the claim itself can tell.
+            Ok(done) => {
+                let found = found(done.rows.first())?;
+                let is_answer = match &found {
+                    Found::Record(row) => !row.is_free(),
+                    found => matches!(found, Found::Nothing),
+                };
+                Ok(is_answer.then_some((done, found)))
+            }
             // The claim itself is repeated.
             Err(Fault::Undone(_)) => Ok(None),
             Err(Fault::Broken(_)) => {
@@ -292,11 +304,13 @@ impl Database for Postgres {
 
     async fn claim(&self, id: &RecordId, step: Step) -> Result<Found, StoreError> {
         debug_assert_eq!(step.verb, Verb::Claim, "for {id:?}");
-        let done = match self.claim_as_guessed(id, &step).await? {
-            Some(done) => done,
-            None => self.step(&step).await?,
+        let (done, found) = if let Some(guessed) = self.claim_as_guessed(id, &step).await? {
+            guessed
+        } else {
+            let done = self.step(&step).await?;
+            let found = found(done.rows.first())?;
+            (done, found)
         };
-        let found = found(done.rows.first())?;
         self.mood.note(matches!(found, Found::Nothing));
         let step = match found {
             Found::Nothing => step,

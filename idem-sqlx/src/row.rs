@@ -79,6 +79,11 @@ impl Row {
         }
     }
 
+    /// Whether a claim may be granted it.
+    pub(crate) fn is_free(&self) -> bool {
+        matches!(self.state(), State::Failed | State::Lapsed)
+    }
+
     /// Decides a claim, in the order of the contract: expiry, fingerprint, state.
     pub(crate) fn judge(&self, claim: &Claim) -> Judgement {
         let state = self.state();

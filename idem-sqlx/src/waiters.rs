@@ -74,7 +74,7 @@ impl Waiters {
         bell.as_mut().enable();
         let polling = pin!(async {
             let mut pause = SHORTEST;
-            let Some(first) = look_up().await.filter(is_settled_or_in_flight) else {
+            let Some(first) = look_up().await.filter(|row| !row.is_free()) else {
                 // What a transaction has claimed cannot be read until that is over.
                 while is_locked().await {
                     sleep(jittered(pause)).await;
@@ -123,11 +123,6 @@ impl Drop for Waiter<'_> {
 
 fn lock(bells: &Bells) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Arc<Notify>>> {
     bells.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Whether a claim would not be granted, whatever a transaction does.
-fn is_settled_or_in_flight(row: &Row) -> bool {
-    !matches!(row.state(), State::Failed | State::Lapsed)
 }
 
 /// How long the lease still lasts, and a little more, so that the next look finds it lapsed.

@@ -65,3 +65,21 @@ async fn what_is_known_of_a_locked_record_is_told_all_the_same() {
     // Whoever holds a lease needs no lock.
     assert_eq!(store.complete(&busy, held.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
 }
+
+#[tokio::test]
+async fn a_store_that_expects_replays_is_told_of_a_locked_record_all_the_same() {
+    let database = PostgresServer::shared().database().await;
+    let builder = PostgresStore::builder().url(database.url()).timeout(Duration::from_secs(3));
+    let store = builder.open().await.unwrap();
+    let (done, failed) = (id("done"), id("failed"));
+    completed(&store, &done, DAY).await;
+    released(&store, &failed, Release::KeepBinding(DAY.ttl)).await;
+    for _ in 0..20 {
+        assert!(matches!(store.claim(&done, &claim("payload")).await.unwrap(), Claimed::Completed { .. }));
+    }
+    let mut holder = hold(database.url(), &failed).await;
+    let told = store.claim(&failed, &claim("payload")).await.unwrap();
+    assert!(matches!(told, Claimed::InFlight { .. }), "{told:?}");
+    holder.execute("ROLLBACK").await.unwrap();
+    granted(&store, &failed, &claim("payload")).await;
+}
