@@ -42,6 +42,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 /// How long a claim looks again at a record that is locked. Steps of other stores lock it for the time of a commit;
 /// whoever locks it longer is a transaction that runs its caller's work.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// How often it looks at least, and how long at most that may take: the machine may be busy.
+const LOOKS: u32 = 4;
+const MOST_PATIENCE: Duration = Duration::from_millis(500);
 
 /// A lease whose statement took longer than this is renewed at once: it began when the statement did.
 const LATE: Duration = Duration::from_millis(100);
@@ -329,24 +332,27 @@ fn is_owner(row: &Row, claim: &Step) -> bool {
 /// Pauses before something is tried again, each longer than the one before.
 #[derive(Debug)]
 struct Pauses {
+    count: u32,
     next: Duration,
     since: Instant,
 }
 
 impl Default for Pauses {
     fn default() -> Self {
-        Self { next: SHORTEST_PAUSE, since: Instant::now() }
+        Self { count: 0, next: SHORTEST_PAUSE, since: Instant::now() }
     }
 }
 
 impl Pauses {
     async fn pause(&mut self) {
         sleep(jittered(self.next)).await;
+        self.count += 1;
         self.next = (self.next * 2).min(LONGEST_PAUSE);
     }
 
     /// Whether a claim may go on trying to get a locked record.
     fn are_bearable(&self) -> bool {
-        self.since.elapsed() < PATIENCE
+        let spent = self.since.elapsed();
+        spent < PATIENCE || (self.count < LOOKS && spent < MOST_PATIENCE)
     }
 }

@@ -144,3 +144,37 @@ async fn a_burst_on_one_key_is_answered_right_to_everybody_and_one_is_granted() 
         pool.close().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_gets_through_a_storm_of_claims_of_its_key() {
+    let database = MariaDbServer::shared().database().await;
+    let (store, rivals) = (
+        MySqlStore::open(database.url()).await.unwrap(),
+        MySqlStore::builder().url(database.url()).connections(16).open().await.unwrap(),
+    );
+    let holder = claim("payload");
+    granted(&store, &id("k"), &holder).await;
+    let (raging, mut rages) = tokio::sync::mpsc::channel(1);
+    let claims: Vec<_> = (0..32)
+        .map(|_| {
+            let (rivals, raging) = (rivals.clone(), raging.clone());
+            tokio::spawn(async move {
+                loop {
+                    match rivals.claim(&id("k"), &claim("payload")).await.unwrap() {
+                        Claimed::InFlight { .. } => drop(raging.try_send(())),
+                        Claimed::Completed { .. } => return,
+                        other => panic!("{other:?}"),
+                    }
+                }
+            })
+        })
+        .collect();
+    for _ in 0..20 {
+        rages.recv().await.unwrap();
+        assert_eq!(store.renew(&id("k"), holder.owner, DAY.ttl).await.unwrap(), Fenced::Held);
+    }
+    assert_eq!(store.complete(&id("k"), holder.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
+    for claim in claims {
+        claim.await.unwrap();
+    }
+}

@@ -33,8 +33,10 @@ fn of_server(error: &MySqlDatabaseError) -> Fault {
         1213 | 1020 => Fault::Undone(with(Unavailable, told)),
         1205 | 3572 => Fault::Locked(with(TimedOut, told)),
         1062 => Fault::Taken(with(Unavailable, told)),
-        // A limit on statements of the server or the role, or somebody who ended it.
-        1317 | 1969 | 3024 => Fault::Refused(with(TimedOut, told)),
+        // Somebody ended it, and perhaps its connection.
+        1317 => Fault::Broken(with(TimedOut, told)),
+        // A limit on statements of the server or the role.
+        1969 | 3024 => Fault::Refused(with(TimedOut, told)),
         1153 => Fault::Broken(advised("the server's `max_allowed_packet` is too small for this answer")),
         // A prepared statement that this connection's server does not have; too many of them.
         1243 | 1461 => {
@@ -44,7 +46,7 @@ fn of_server(error: &MySqlDatabaseError) -> Fault {
         1290 | 1792 | 1836 | 3100 => Fault::Broken(with(Unavailable, told)),
         1146 | 1054 => Fault::Refused(advised("run `migrate`")),
         1046 => Fault::Refused(advised("name a database in the URL, or by `database`")),
-        1044 | 1045 | 1049 | 1142 | 1143 | 1227 | 1698 => Fault::Refused(with(Misconfigured, told)),
+        1044 | 1045 | 1049 | 1130 | 1142 | 1143 | 1227 | 1698 => Fault::Refused(with(Misconfigured, told)),
         1021 | 1037 | 1041 | 1114 | 1206 => Fault::Refused(with(Full, told)),
         1030 | 1034 | 1194 | 1712 => Fault::Refused(with(Corrupt, told)),
         _ => match state.get(..2) {
