@@ -58,6 +58,8 @@ impl Product for MariaDb {
                 "--innodb-use-native-aio=0",
             ])
             .arg(option("datadir", &data))
+            // A server that starts removes what it finds there of temporary tables, be they another's.
+            .arg(option("tmpdir", folder))
             .current_dir(folder)
             .stdin(File::open(&tables).expect("a file"))
             .stdout(Stdio::null())
