@@ -101,6 +101,7 @@
 mod body;
 mod call;
 mod captured;
+mod course;
 mod keep;
 mod rejection;
 
@@ -115,10 +116,12 @@ pub use rejection::{Refused, Rejection, refuse};
 /// What the attribute's expansion calls. Not for others.
 #[doc(hidden)]
 pub mod __private {
+    use std::ops::Deref;
+
     use axum::response::IntoResponse;
     pub use axum::response::Response;
-    use idem_core::engine::Idempotency;
-    use idem_core::operation::Site;
+    use idem_core::call::Call;
+    pub use idem_core::transaction::Writes;
 
     pub use super::{Captured, HttpCall, Nothing, Request, Tuned, refuse};
 
@@ -126,12 +129,55 @@ pub mod __private {
     pub type CapturedBriefly<E> = Captured<E, Tuned<{ usize::MAX }>>;
 
     /// Begins the call of an annotated handler.
-    pub fn call(engine: &Idempotency, site: &'static Site, request: Request) -> HttpCall {
-        HttpCall::at(engine, site, request)
+    pub fn call<S>(begun: Call<S>, request: Request) -> HttpCall<S> {
+        HttpCall::of(begun, request)
     }
 
     /// Makes a handler's value a response.
     pub fn into_response<R: IntoResponse>(value: R) -> Response {
         value.into_response()
+    }
+
+    /// What a handler's value tells of its writes: only an `Err` is a failure.
+    ///
+    /// Decided by the value's type, so that aliases of `Result` count: what is no `Result` has no method of its own here,
+    /// and finds that of [`Unfailing`] by way of `Deref`.
+    #[derive(Debug)]
+    pub struct Told<'a, R> {
+        value: &'a R,
+        otherwise: Unfailing,
+    }
+
+    impl<'a, R> Told<'a, R> {
+        /// Looks at a value.
+        pub const fn of(value: &'a R) -> Self {
+            Self { value, otherwise: Unfailing }
+        }
+    }
+
+    impl<T, E> Told<'_, Result<T, E>> {
+        /// What becomes of the writes.
+        pub const fn writes(&self) -> Writes {
+            if self.value.is_err() { Writes::Undo } else { Writes::Keep }
+        }
+    }
+
+    impl<R> Deref for Told<'_, R> {
+        type Target = Unfailing;
+
+        fn deref(&self) -> &Unfailing {
+            &self.otherwise
+        }
+    }
+
+    /// A value that cannot tell of a failure.
+    #[derive(Debug)]
+    pub struct Unfailing;
+
+    impl Unfailing {
+        /// What becomes of the writes.
+        pub const fn writes(&self) -> Writes {
+            Writes::Keep
+        }
     }
 }

@@ -97,7 +97,7 @@ pub use idem_core::policy::{
 pub use idem_core::record::{Inspection, RecordId, State};
 pub use idem_core::run::{Run, current};
 pub use idem_core::store::Store;
-pub use idem_core::transaction::{TransactionalStore, Tx};
+pub use idem_core::transaction::{TransactionalStore, Tx, Writes};
 pub use idem_core::transactional::Transactional;
 
 pub use idem_core as core;

@@ -1,9 +1,12 @@
 //! What the expansion of `#[idempotent]` calls. Not for others: it changes without notice.
 
+use std::sync::Arc;
+
 use idem_core::call::Call;
 use idem_core::error::Error;
 use idem_core::fingerprint::{Digest, FingerprintError, Hasher};
 use idem_core::outcome::Outcome;
+use idem_core::transaction::{TransactionalStore, Tx};
 use idem_core::value::Keep;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -137,6 +140,35 @@ impl<T: Stored, E: FromError + Stored> KeptWhole for Result<T, E> {
     const OUTPUT: Output<Self> = Output { keep: Keep::both(), refused: |error| Err(error.into()) };
 }
 
+/// What a call knows of its store: enough to begin a transaction.
+#[diagnostic::on_unimplemented(
+    message = "this engine does not know what transactions its store has",
+    label = "`transaction` needs a `Transactional` engine, over an SQL store",
+    note = "make it with `Transactional::new(store)`, or leave `transaction` out: a lease works on every store"
+)]
+pub trait Transacts {
+    /// The store.
+    type Store: TransactionalStore;
+
+    /// The call over its store.
+    fn known(call: Call<Self>) -> Call<Arc<Self::Store>>
+    where
+        Self: Sized;
+}
+
+impl<S: TransactionalStore> Transacts for Arc<S> {
+    type Store = S;
+
+    fn known(call: Call<Self>) -> Call<Self> {
+        call
+    }
+}
+
+/// Asks of an engine, by the call that it began, what a transaction needs.
+pub fn transactional<S: Transacts>(call: Call<S>) -> Call<Arc<S::Store>> {
+    S::known(call)
+}
+
 /// Asks of an output what storing its `Ok` needs. Whatever comes of it asks nothing more, so that the compiler complains
 /// once, where the output is declared.
 pub const fn output<R: Kept>() -> Output<R> {
@@ -175,6 +207,38 @@ impl<R> Output<R> {
     ) -> impl Future<Output = Ended<R>> + use<R, F> {
         let keep = self.keep;
         call.execute_inline(keep.judging(|_| work), move |answer| keep.replay(answer))
+    }
+
+    /// Runs the work in a transaction; it goes on if the caller goes away.
+    pub fn transact_detached<S, F, Fut>(
+        &self,
+        call: Call<Arc<S>>,
+        work: F,
+    ) -> impl Future<Output = Ended<R>> + use<R, S, F, Fut>
+    where
+        S: TransactionalStore,
+        F: FnOnce(Tx<S::Transaction>) -> Fut + Send + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+        R: Send + 'static,
+    {
+        let keep = self.keep;
+        call.execute_transaction(keep.judging_writes(|tx, _| work(tx)), move |answer| keep.replay(answer))
+    }
+
+    /// Runs the work in a transaction, in the caller's future.
+    pub fn transact_inline<S, F, Fut>(
+        &self,
+        call: Call<Arc<S>>,
+        work: F,
+    ) -> impl Future<Output = Ended<R>> + use<R, S, F, Fut>
+    where
+        S: TransactionalStore,
+        F: FnOnce(Tx<S::Transaction>) -> Fut,
+        Fut: Future<Output = R>,
+    {
+        let keep = self.keep;
+        let work = keep.judging_writes(|tx, _| work(tx));
+        call.execute_transaction_inline(work, move |answer| keep.replay(answer))
     }
 
     /// The function's result, whether it ran now or before, or why it did not.

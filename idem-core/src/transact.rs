@@ -47,7 +47,7 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         T: Serialize + DeserializeOwned + Send + 'static,
         E: Send + 'static,
     {
-        self.execute_transaction(judging(Keep::ok(), work), |answer| Keep::ok().replay(answer)).await
+        self.execute_transaction(Keep::ok().judging_writes(work), |answer| Keep::ok().replay(answer)).await
     }
 
     /// As [`transact`](Self::transact), in the caller's own future: for work that borrows, or is not `Send`.
@@ -63,7 +63,8 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         Fut: Future<Output = Result<T, E>>,
         T: Serialize + DeserializeOwned,
     {
-        self.execute_transaction_inline(judging(Keep::ok(), work), |answer| Keep::ok().replay(answer)).await
+        self.execute_transaction_inline(Keep::ok().judging_writes(work), |answer| Keep::ok().replay(answer))
+            .await
     }
 
     /// As [`transact`](Self::transact), and an `Err` is final, too: what was written is undone, and the `Err` replayed.
@@ -78,7 +79,8 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         T: Serialize + DeserializeOwned + Send + 'static,
         E: Serialize + DeserializeOwned + Send + 'static,
     {
-        self.execute_transaction(judging(Keep::both(), work), |answer| Keep::both().replay(answer)).await
+        self.execute_transaction(Keep::both().judging_writes(work), |answer| Keep::both().replay(answer))
+            .await
     }
 
     /// As [`transact_inline`](Self::transact_inline), and an `Err` is final, too.
@@ -96,8 +98,10 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         T: Serialize + DeserializeOwned,
         E: Serialize + DeserializeOwned,
     {
-        self.execute_transaction_inline(judging(Keep::both(), work), |answer| Keep::both().replay(answer))
-            .await
+        self.execute_transaction_inline(Keep::both().judging_writes(work), |answer| {
+            Keep::both().replay(answer)
+        })
+        .await
     }
 
     /// Transacts work that says itself what becomes of the record and of its writes: for adapters.
@@ -182,43 +186,6 @@ impl<S: TransactionalStore> Call<Arc<S>> {
                 }
             })
             .await
-    }
-}
-
-/// Work that is judged when it ends.
-fn judging<T, R, F, Fut>(
-    keep: Keep<R>,
-    work: F,
-) -> impl FnOnce(Tx<T>, Run) -> JudgedWrites<R, Fut> + use<T, R, F, Fut>
-where
-    F: FnOnce(Tx<T>, Run) -> Fut,
-    Fut: Future<Output = R>,
-{
-    move |tx, run| JudgedWrites { work: work(tx, run.clone()), run, keep }
-}
-
-pin_project_lite::pin_project! {
-    /// Named so that it is `Send` exactly if the work's future is.
-    struct JudgedWrites<R, Fut> {
-        #[pin]
-        work: Fut,
-        run: Run,
-        keep: Keep<R>,
-    }
-}
-
-impl<R, Fut: Future<Output = R>> Future for JudgedWrites<R, Fut> {
-    type Output = (R, Verdict, Writes);
-
-    fn poll(
-        self: std::pin::Pin<&mut Self>,
-        cx: &mut std::task::Context<'_>,
-    ) -> std::task::Poll<Self::Output> {
-        let this = self.project();
-        this.work.poll(cx).map(|result| {
-            let (verdict, writes) = this.keep.judge(this.run, &result);
-            (result, verdict, writes)
-        })
     }
 }
 

@@ -9,7 +9,7 @@ use crate::answer::{Answer, AnswerKind, Codec, Undecodable};
 use crate::error::{ReplayError, Tombstone};
 use crate::policy::{Mark, Verdict};
 use crate::run::Run;
-use crate::transaction::Writes;
+use crate::transaction::{Tx, Writes};
 
 /// How the results of a function are kept and replayed.
 ///
@@ -58,8 +58,20 @@ impl<R> Keep<R> {
         move |run| Judged { work: work(run.clone()), run, verdict: self.verdict }
     }
 
+    /// Work for [`Call::execute_transaction`](crate::call::Call::execute_transaction) that is judged when it ends.
+    pub fn judging_writes<T, F, Fut>(
+        self,
+        work: F,
+    ) -> impl FnOnce(Tx<T>, Run) -> JudgedWrites<R, Fut> + use<T, R, F, Fut>
+    where
+        F: FnOnce(Tx<T>, Run) -> Fut,
+        Fut: Future<Output = R>,
+    {
+        move |tx, run| JudgedWrites { work: work(tx, run.clone()), run, keep: self }
+    }
+
     /// What becomes of the record, and of what was written in its transaction.
-    pub(crate) fn judge(self, run: &Run, result: &R) -> (Verdict, Writes) {
+    fn judge(self, run: &Run, result: &R) -> (Verdict, Writes) {
         let verdict = (self.verdict)(run, result);
         let kept = matches!(verdict, Verdict::Complete(_)) && !(self.failed)(result);
         (verdict, if kept { Writes::Keep } else { Writes::Undo })
@@ -97,6 +109,32 @@ impl<R, Fut: Future<Output = R>> Future for Judged<R, Fut> {
         this.work.poll(cx).map(|result| {
             let verdict = (this.verdict)(this.run, &result);
             (result, verdict)
+        })
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// The future of [`Keep::judging_writes`], named for the same reason.
+    #[derive(Debug)]
+    pub struct JudgedWrites<R, Fut> {
+        #[pin]
+        work: Fut,
+        run: Run,
+        keep: Keep<R>,
+    }
+}
+
+impl<R, Fut: Future<Output = R>> Future for JudgedWrites<R, Fut> {
+    type Output = (R, Verdict, Writes);
+
+    fn poll(
+        self: std::pin::Pin<&mut Self>,
+        cx: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Self::Output> {
+        let this = self.project();
+        this.work.poll(cx).map(|result| {
+            let (verdict, writes) = this.keep.judge(this.run, &result);
+            (result, verdict, writes)
         })
     }
 }

@@ -39,6 +39,8 @@ pub(crate) struct Options {
     pub(crate) policies: Vec<Policy>,
     pub(crate) store_if: Option<Expr>,
     pub(crate) krate: Option<Path>,
+    /// What the body calls its transaction.
+    pub(crate) transaction: Option<Ident>,
     /// Every option that was named, also those whose value could not be read.
     given: Vec<Ident>,
     /// Every word in the options' values and names.
@@ -84,8 +86,8 @@ const NAMES: [&str; 23] = [
     "store_if",
     "inline",
     "detached",
-    "crate",
     "transaction",
+    "crate",
 ];
 
 /// Settings that belong to the engine, with the sentence that says so.
@@ -181,6 +183,10 @@ impl Options {
             self.krate = Some(crate_path(input)?);
             return Ok(());
         }
+        if text == "transaction" {
+            self.transaction = Some(transaction(input)?);
+            return Ok(());
+        }
         let value: Expr = input.parse()?;
         if let Some(time) = TIMES.iter().find(|time| *time == &text) {
             self.times.push((time, Time::parse(text, value)?));
@@ -200,7 +206,6 @@ impl Options {
             "fingerprint" if is_word(&value, "raw") => self.fingerprint = Some(Fingerprint::Raw),
             "fingerprint" => self.fingerprint = Some(Fingerprint::Expr(value)),
             "store_if" => self.store_if = Some(value),
-            // `transaction`: validation says what is to be said.
             _ => {}
         }
         Ok(())
@@ -230,7 +235,6 @@ fn check_name(name: &Ident, text: &str, flavour: Flavour) -> syn::Result<()> {
 
 fn is_offered(name: &str, flavour: Flavour) -> bool {
     match flavour {
-        _ if name == "transaction" => false,
         Flavour::Plain => name != "store_if",
         Flavour::Http => name != "store_err" && name != "skip",
     }
@@ -291,6 +295,21 @@ fn crate_path(input: ParseStream<'_>) -> syn::Result<Path> {
         return Err(input.error("`crate` takes a path without quotes: `crate = my_idem`"));
     }
     Path::parse_mod_style(input)
+}
+
+/// The name that the body knows its transaction by.
+fn transaction(input: ParseStream<'_>) -> syn::Result<Ident> {
+    const USAGE: &str =
+        "`transaction` takes the name that the body calls its transaction: `transaction = tx`";
+    let name: Ident = input.parse().map_err(|error| syn::Error::new(error.span(), USAGE))?;
+    if input.is_empty() || input.peek(Token![,]) { Ok(name) } else { Err(input.error(USAGE)) }
+}
+
+/// Whether tokens say a word.
+pub(crate) fn says(tokens: &TokenStream, word: &Ident) -> bool {
+    let mut words = HashSet::new();
+    collect_words(tokens.clone(), &mut words);
+    words.contains(word)
 }
 
 fn collect_words(tokens: TokenStream, words: &mut HashSet<Ident>) {

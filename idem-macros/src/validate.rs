@@ -1,5 +1,7 @@
 //! Whether options and function fit together: finds every mistake, each at the word that is wrong.
 
+mod transaction;
+
 use proc_macro2::Span;
 use syn::visit::Visit;
 use syn::{Expr, ExprLit, FnArg, Lit, ReceiverKind, ReturnType, Type};
@@ -22,6 +24,7 @@ pub(crate) fn validate(options: &Options, function: &Function, flavour: Flavour,
     check_fingerprint(options, flavour, errors);
     check_storing(options, flavour, errors);
     check_running(options, function, flavour, errors);
+    transaction::check(options, function, errors);
 }
 
 /// The function as such.
@@ -245,9 +248,6 @@ fn check_storing(options: &Options, flavour: Flavour, errors: &mut Errors) {
     }
     if let (Flavour::Plain, Some(span)) = (flavour, options.given("store_if")) {
         errors.at(span, "`store_if` looks at a response, which a plain function does not make; `store_err` keeps errors too");
-    }
-    if let Some(span) = options.given("transaction") {
-        errors.at(span, "transaction mode, for the SQL stores, is not supported yet");
     }
 }
 

@@ -1,30 +1,23 @@
-//! The call of an axum handler: from the captured request to the response.
+//! The call of an axum handler, as its user writes it.
 
 use std::fmt;
 use std::time::Duration;
 
-use axum::response::Response;
-use http::HeaderValue;
 use http::header::HeaderName;
 use http::response::Parts;
-use idem_core::answer::Answer;
 use idem_core::call::Call;
 use idem_core::engine::Idempotency;
-use idem_core::error::{Error, ErrorKind, ReplayError};
+use idem_core::error::Error;
 use idem_core::fingerprint::{Digest, FingerprintError};
 use idem_core::http::key::{IDEMPOTENCY_KEY, Syntax};
-use idem_core::http::problem::{REPLAYED, key_help};
-use idem_core::http::response::decode;
 use idem_core::key::{Key, KeyError, ToKey};
-use idem_core::operation::{Operation, Site};
-use idem_core::outcome::Outcome;
-use idem_core::policy::{Expired, InFlight, Mark, Missing, OnCrash, OnDisconnect, OnStoreError, Verdict};
-use idem_core::run::Run;
+use idem_core::operation::Operation;
+use idem_core::policy::{Expired, InFlight, Missing, OnCrash, OnDisconnect, OnStoreError};
 use serde::Serialize;
 
 use super::captured::Request;
-use super::keep::{Plan, StoreIf, plan, store};
-use super::rejection::{Refused, too_large};
+use super::keep::{Keeper, StoreIf};
+use super::rejection::too_large;
 
 /// One request to an axum handler, on its way through the engine; made of a [`Captured`](super::Captured) request.
 ///
@@ -34,8 +27,8 @@ use super::rejection::{Refused, too_large};
 /// Every outcome is a response: the handler's, the stored one with `Idempotent-Replayed: true`, or a problem document
 /// (RFC 9457).
 #[must_use = "a call does nothing until it is run"]
-pub struct HttpCall {
-    call: Call,
+pub struct HttpCall<S = ()> {
+    call: Call<S>,
     request: Request,
     key: KeyFrom,
     fingerprint: FingerprintFrom,
@@ -55,25 +48,19 @@ enum FingerprintFrom {
     Call,
 }
 
-/// What is left to decide once the work has ended.
-struct Keeper {
-    store_if: Option<StoreIf>,
-    limit: usize,
-}
-
 impl HttpCall {
     /// Begins the call of an operation.
     pub fn new(engine: &Idempotency, operation: impl Into<Operation>, request: Request) -> Self {
         Self::of(engine.call(operation), request)
     }
+}
 
-    /// Begins the call of an annotated handler.
-    #[doc(hidden)]
-    pub fn at(engine: &Idempotency, site: &'static Site, request: Request) -> Self {
-        Self::of(engine.call_at(site), request)
-    }
-
-    fn of(call: Call, request: Request) -> Self {
+impl<S> HttpCall<S> {
+    /// Goes on with a call that an engine has begun; one of a [`Transactional`](crate::Transactional) engine can
+    /// [`transact`](HttpCall::transact).
+    ///
+    /// Key and fingerprint come from the request, whatever was said of them before.
+    pub fn of(call: Call<S>, request: Request) -> Self {
         Self {
             call,
             request,
@@ -83,7 +70,7 @@ impl HttpCall {
         }
     }
 
-    fn with_call(mut self, change: impl FnOnce(Call) -> Call) -> Self {
+    fn with_call(mut self, change: impl FnOnce(Call<S>) -> Call<S>) -> Self {
         self.call = change(self.call);
         self
     }
@@ -222,56 +209,27 @@ impl HttpCall {
         self.with_call(|call| call.rebind(rebind))
     }
 
-    /// Runs the handler once; it goes on if the client goes away.
-    pub async fn run<F>(self, handler: F) -> Response
-    where
-        F: Future<Output = Response> + Send + 'static,
-    {
-        if self.request.captured.is_safe() {
-            return handler.await;
-        }
-        let key_header = self.key_header_read();
-        match self.ready() {
-            Err(error) => Refused::respond(error),
-            Ok((call, keeper)) => {
-                let manners = Manners { marker: marker(&call), key_header };
-                let outcome = call.execute(move |run| keeper.watch(run, handler), replay).await;
-                manners.finish(outcome)
-            }
-        }
-    }
-
-    /// Runs the handler once, in the caller's own future: for handlers that borrow, or are not `Send`.
-    ///
-    /// If the client goes away, that counts as a crash: the key is held until its lease ends.
-    pub async fn run_inline<F>(self, handler: F) -> Response
-    where
-        F: Future<Output = Response>,
-    {
-        if self.request.captured.is_safe() {
-            return handler.await;
-        }
-        let key_header = self.key_header_read();
-        match self.ready() {
-            Err(error) => Refused::respond(error),
-            Ok((call, keeper)) => {
-                let manners = Manners { marker: marker(&call), key_header };
-                let outcome = call.execute_inline(|run| keeper.watch(run, handler), replay).await;
-                manners.finish(outcome)
-            }
-        }
-    }
-
     /// The header that the key is read from; `None` if it comes from elsewhere.
-    fn key_header_read(&self) -> Option<HeaderName> {
+    pub(super) fn key_header_read(&self) -> Option<HeaderName> {
         match &self.key {
             KeyFrom::Header(name, _) => name.clone().ok(),
             KeyFrom::Call => None,
         }
     }
 
+    /// Whether the request asks for nothing to be done, so that it has no record.
+    pub(super) fn is_safe(&self) -> bool {
+        self.request.captured.is_safe()
+    }
+
+    /// The call without its record: whatever key there is, it is not looked at.
+    pub(super) fn without_record(mut self) -> Self {
+        self.fingerprint = FingerprintFrom::Call;
+        self.key_result(Err(KeyError::Missing)).missing(Missing::Run)
+    }
+
     /// Checks the limit and takes key and fingerprint from the request, where they come from there.
-    fn ready(self) -> Result<(Call, Keeper), Error> {
+    pub(super) fn ready(self) -> Result<(Call<S>, Keeper), Error> {
         let Self { mut call, request: Request { captured, within_limit }, key, fingerprint, store_if } = self;
         let config = call.engine().config();
         let limit = config.max_request_bytes();
@@ -293,77 +251,11 @@ impl HttpCall {
     }
 }
 
-impl fmt::Debug for HttpCall {
+impl<S> fmt::Debug for HttpCall<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpCall")
             .field("operation", self.call.operation())
             .field("request", &self.request)
             .finish_non_exhaustive()
     }
-}
-
-impl Keeper {
-    async fn watch(self, run: Run, handler: impl Future<Output = Response>) -> (Response, Verdict) {
-        let (mut parts, body) = handler.await.into_parts();
-        // The response's own mark was set last.
-        let mark = parts.extensions.remove::<Mark>().or_else(|| run.marked());
-        if !run.is_protected() {
-            return (Response::from_parts(parts, body), Verdict::Undo);
-        }
-        match plan(&parts, mark, self.store_if.as_ref()) {
-            Plan::Store => store(parts, body, self.limit).await,
-            Plan::Pass(verdict) => (Response::from_parts(parts, body), verdict),
-        }
-    }
-}
-
-fn replay(answer: &Answer) -> Result<Response, ReplayError> {
-    decode(answer).map(|response| response.map(Into::into))
-}
-
-/// How what came of a call is told.
-struct Manners {
-    /// The header that marks a replay.
-    marker: HeaderName,
-    /// The header that the key is read from, if it is read from one.
-    key_header: Option<HeaderName>,
-}
-
-impl Manners {
-    fn finish(self, outcome: Result<Outcome<Response>, Error>) -> Response {
-        match outcome {
-            Ok(Outcome::Fresh(mut response) | Outcome::Unprotected(mut response)) => {
-                // A handler that passes on what another service replayed to it has run all the same.
-                response.headers_mut().remove(&self.marker);
-                response
-            }
-            Ok(Outcome::Replayed(mut response)) => {
-                response.headers_mut().insert(self.marker, HeaderValue::from_static("true"));
-                response
-            }
-            Err(error) => {
-                if is_our_fault(error.kind()) {
-                    tracing::error!(%error, "the request cannot be answered");
-                }
-                Refused::respond(match key_help(&error, self.key_header.as_ref().map(HeaderName::as_str)) {
-                    Some(help) => error.with_help(help),
-                    None => error,
-                })
-            }
-        }
-    }
-}
-
-fn marker(call: &Call) -> HeaderName {
-    let name = call.engine().config().replay_header();
-    if name == REPLAYED.as_str() {
-        return REPLAYED;
-    }
-    // The engine has checked the name when it was built.
-    HeaderName::try_from(name).unwrap_or(REPLAYED)
-}
-
-/// What a caller can do nothing about; the problem document does not explain it, so the log must.
-fn is_our_fault(kind: ErrorKind) -> bool {
-    kind.status() == 500
 }

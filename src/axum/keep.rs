@@ -9,22 +9,85 @@ use http::response::Parts;
 use idem_core::http::response::{encode, tombstone};
 use idem_core::http::status::{self, Keep};
 use idem_core::policy::{Mark, Verdict};
+use idem_core::run::Run;
+use idem_core::transaction::Writes;
 
 use super::body::{Buffered, again, broken, buffer};
 
 /// A predicate over a response: whether it is stored.
 pub(super) type StoreIf = Box<dyn Fn(&Parts) -> bool + Send>;
 
+/// What is left to decide once a handler has ended.
+pub(super) struct Keeper {
+    pub(super) store_if: Option<StoreIf>,
+    /// The longest response that is stored, in bytes.
+    pub(super) limit: usize,
+}
+
+impl Keeper {
+    /// Runs a handler and decides what becomes of its record.
+    pub(super) async fn watch(
+        self,
+        run: Run,
+        handler: impl Future<Output = Response>,
+    ) -> (Response, Verdict) {
+        let (parts, body, mark) = marked(&run, handler.await);
+        if !run.is_protected() {
+            return (Response::from_parts(parts, body), Verdict::Undo);
+        }
+        plan(&parts, mark, self.store_if.as_ref()).carry_out(parts, body, self.limit).await
+    }
+
+    /// As [`watch`](Self::watch), and decides what becomes of the writes: kept is what was done with success and has an
+    /// answer that would be stored.
+    pub(super) async fn watch_writes(
+        self,
+        run: Run,
+        handler: impl Future<Output = (Response, Writes)>,
+    ) -> (Response, Verdict, Writes) {
+        let (response, asked) = handler.await;
+        let (parts, body, mark) = marked(&run, response);
+        let plan = plan(&parts, mark, self.store_if.as_ref());
+        let writes = if parts.status.is_server_error() || !plan.keeps() { Writes::Undo } else { asked };
+        if !run.is_protected() {
+            return (Response::from_parts(parts, body), Verdict::Undo, writes);
+        }
+        let (response, verdict) = plan.carry_out(parts, body, self.limit).await;
+        (response, verdict, writes)
+    }
+}
+
+/// Takes a response apart, and the mark off it; the response's own mark was set last.
+fn marked(run: &Run, response: Response) -> (Parts, Body, Option<Mark>) {
+    let (mut parts, body) = response.into_parts();
+    let mark = parts.extensions.remove::<Mark>().or_else(|| run.marked());
+    (parts, body, mark)
+}
+
 /// What becomes of the record, as far as status, headers and marks say.
-pub(super) enum Plan {
+enum Plan {
     /// The body is read and stored, if it can be.
     Store,
     /// The body passes; this is the verdict.
     Pass(Verdict),
 }
 
+impl Plan {
+    /// Whether there is to be an answer in the record.
+    fn keeps(&self) -> bool {
+        matches!(self, Self::Store | Self::Pass(Verdict::Complete(_)))
+    }
+
+    async fn carry_out(self, parts: Parts, body: Body, limit: usize) -> (Response, Verdict) {
+        match self {
+            Self::Store => store(parts, body, limit).await,
+            Self::Pass(verdict) => (Response::from_parts(parts, body), verdict),
+        }
+    }
+}
+
 /// Decides by the mark, then by the predicate, then by the status.
-pub(super) fn plan(parts: &Parts, mark: Option<Mark>, store_if: Option<&StoreIf>) -> Plan {
+fn plan(parts: &Parts, mark: Option<Mark>, store_if: Option<&StoreIf>) -> Plan {
     let kept = match (mark, store_if) {
         (Some(Mark::Final), _) => Keep::Answer,
         (Some(Mark::Tombstone), _) => Keep::Tombstone,
@@ -60,7 +123,7 @@ fn asked(stored: &StoreIf, parts: &Parts) -> Keep {
 /// What turns out to be too long is handed on with what was read of it, and streams on. A body that breaks off was
 /// begun by a handler that had done its work and said so: the record becomes a tombstone too, since a truncated answer
 /// must not be replayed and the work must not be done again.
-pub(super) async fn store(parts: Parts, body: Body, limit: usize) -> (Response, Verdict) {
+async fn store(parts: Parts, body: Body, limit: usize) -> (Response, Verdict) {
     let (body, answer) = match buffer(body, limit).await {
         Buffered::Whole { bytes, trailers } => {
             let answer = encode(parts.status, &parts.headers, &bytes);

@@ -4,9 +4,11 @@ use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
-use syn::{FnArg, TypeImplTrait, TypeParamBound, parse_quote_spanned};
+use syn::{FnArg, Path, Type, TypeImplTrait, TypeParamBound, parse_quote_spanned};
 
-use super::pieces::{Pieces, by_reference, engine, pin_type, rename, take_apart, take_over};
+use super::pieces::{
+    Pieces, begin, by_reference, pin_type, rename, take_apart, take_over, without_impl_trait,
+};
 use crate::args::{Fingerprint, KeySource, Options};
 use crate::signature::{Argument, Function};
 
@@ -63,13 +65,13 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
         let there = here.located_at(Span::call_site());
         quote_spanned!(there=> let () = #krate::__private::SCOPE_LEFT_OUT;)
     });
-    let engine =
-        engine(krate, options, &quote_spanned!(here=> #krate::__private::axum::refuse(&__idem_error)));
+    let begin = begin(krate, options, &quote_spanned!(here=> #krate::__private::axum::refuse(&__idem_error)));
     let (key, fingerprint) = (key(options), fingerprint(options));
     let store_if = options.store_if.as_ref().map(|predicate| quote_spanned!(here=> .store_if(#predicate)));
     let take_over = take_over(options, arguments);
     let opaque = Opaque::of(function);
-    let run = pieces.run("run");
+    let run = if pieces.detached { "" } else { "_inline" };
+    let run = Ident::new(&format!("{}{run}", pieces.run()), here);
     let (pin, work) = (function.output().map(pin_type), &function.body);
     // The compiler blames an answer that is no response where it is declared.
     let there = here.located_at(function.output().map_or_else(|| function.sig.ident.span(), Spanned::span));
@@ -79,6 +81,21 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
         .filter(|opaque| opaque.looks)
         .map(|_| quote_spanned!(here=> __idem_opaque(&__idem_answer);));
     let opaque = opaque.map(|opaque| opaque.item);
+    let answer = if pieces.transaction.is_some() {
+        let writes = writes(krate, function);
+        quote_spanned!(here=> let __idem_writes = #writes; (#answer, __idem_writes))
+    } else {
+        answer
+    };
+    let work = pieces.work(&quote_spanned! {here=>
+        #take_over
+        let __idem_answer = async move {
+            #pin
+            #work
+        }.await;
+        #look
+        #answer
+    });
     quote_spanned! {here=>
         #site
         #opaque
@@ -86,19 +103,25 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
         let (#last, __idem_request) = #captured.into_parts();
         #(#apart)*
         let __idem_call = {
-            #engine
-            #krate::__private::axum::call(__idem_engine, &__IDEM_SITE, __idem_request)
+            #begin
+            #krate::__private::axum::call(__idem_begun, __idem_request)
                 #key #settings #fingerprint #store_if
         };
-        __idem_call.#run(async move {
-            #take_over
-            let __idem_answer = async move {
-                #pin
-                #work
-            }.await;
-            #look
-            #answer
-        }).await
+        __idem_call.#run(#work).await
+    }
+}
+
+/// What becomes of what the handler wrote in its transaction, as far as its value says: an `Err` undoes it.
+///
+/// Asked of the value, since the declared type may be an alias. What is `impl Trait` as a whole says nothing, and its
+/// value may never come to be, so that it has no type to ask.
+fn writes(krate: &Path, function: &Function) -> TokenStream {
+    let here = Span::mixed_site();
+    match function.output() {
+        Some(output) if !matches!(without_impl_trait(output), Type::Infer(_) | Type::Never(_)) => {
+            quote_spanned!(here=> #krate::__private::axum::Told::of(&__idem_answer).writes())
+        }
+        _ => quote_spanned!(here=> #krate::__private::axum::Writes::Keep),
     }
 }
 

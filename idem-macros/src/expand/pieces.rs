@@ -19,6 +19,8 @@ pub(crate) struct Pieces {
     pub(crate) settings: TokenStream,
     /// Whether the work is moved to a task if its caller goes away.
     pub(crate) detached: bool,
+    /// What the body calls its transaction.
+    pub(crate) transaction: Option<Ident>,
 }
 
 impl Pieces {
@@ -30,13 +32,28 @@ impl Pieces {
             settings: settings(&krate, options),
             detached: options.given("inline").is_none()
                 && (options.given("detached").is_some() || function.borrow(flavour).is_none()),
+            transaction: options.transaction.clone(),
             krate,
         }
     }
 
-    /// The method that runs the work: `detached`, or `run_inline` for work that ends with its caller.
-    pub(crate) fn run(&self, detached: &str) -> Ident {
-        Ident::new(if self.detached { detached } else { "run_inline" }, Span::mixed_site())
+    /// What a method that runs the work is called, without what is said of its detachment.
+    pub(crate) fn run(&self) -> &'static str {
+        if self.transaction.is_some() { "transact" } else { "run" }
+    }
+
+    /// Makes a body what is run: a future, or with a transaction a closure that makes one of it.
+    pub(crate) fn work(&self, body: &TokenStream) -> TokenStream {
+        let here = Span::mixed_site();
+        let Some(transaction) = &self.transaction else {
+            return quote_spanned!(here=> async move { #body });
+        };
+        quote_spanned! {here=>
+            move |mut __idem_tx| async move {
+                let #transaction = &mut *__idem_tx;
+                #body
+            }
+        }
     }
 }
 
@@ -56,19 +73,29 @@ fn site(krate: &Path, options: &Options, function: &Function) -> TokenStream {
     }
 }
 
-/// Binds `__idem_engine`; without an engine of the process the function returns `refusal`, made of
-/// `__idem_error`.
-pub(crate) fn engine(krate: &Path, options: &Options, refusal: &TokenStream) -> TokenStream {
+/// Binds `__idem_begun`, the call as its engine begins it; without an engine of the process the function returns
+/// `refusal`, made of `__idem_error`.
+pub(crate) fn begin(krate: &Path, options: &Options, refusal: &TokenStream) -> TokenStream {
     let here = Span::mixed_site();
     if let Some(engine) = &options.engine {
-        let engine = by_reference(engine);
-        return quote_spanned!(here=> let __idem_engine: &#krate::Idempotency = #engine;);
+        let (there, engine) = (here.located_at(engine.span()), by_reference(engine));
+        if options.transaction.is_some() {
+            // Only an engine that knows its store's transactions has a call that knows them, too.
+            let begun =
+                quote_spanned!(there=> #krate::__private::transactional((#engine).call_at(&__IDEM_SITE)));
+            return quote_spanned!(here=> let __idem_begun = #begun;);
+        }
+        return quote_spanned! {here=>
+            let __idem_engine: &#krate::Idempotency = #engine;
+            let __idem_begun = __idem_engine.call_at(&__IDEM_SITE);
+        };
     }
     quote_spanned! {here=>
         let __idem_engine = match #krate::__private::global() {
             ::core::result::Result::Ok(__idem_engine) => __idem_engine,
             ::core::result::Result::Err(__idem_error) => return #refusal,
         };
+        let __idem_begun = __idem_engine.call_at(&__IDEM_SITE);
     }
 }
 

@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::{Path, Type};
 
 use super::pieces::{
-    Pieces, by_reference, engine, pin_type, rename, take_apart, take_over, without_impl_trait,
+    Pieces, begin, by_reference, pin_type, rename, take_apart, take_over, without_impl_trait,
 };
 use crate::args::{Fingerprint, KeySource, Options};
 use crate::signature::{Argument, Function};
@@ -53,11 +53,13 @@ fn call(
         None => TokenStream::new(),
     };
     let (digest, fingerprint) = fingerprint(pieces, options, arguments);
-    let engine = engine(krate, options, &quote_spanned!(here=> __idem_output.refused(__idem_error)));
+    let begin = begin(krate, options, &quote_spanned!(here=> __idem_output.refused(__idem_error)));
     let (pin, take_over) = (pin_type(output), take_over(options, arguments));
     let outer_pin = function.boxed.as_ref().map(|_| &pin);
     let keep = keep(krate, options, output);
-    let run = pieces.run("run_detached");
+    let run = if pieces.detached { "detached" } else { "inline" };
+    let run = Ident::new(&format!("{}_{run}", pieces.run()), here);
+    let work = pieces.work(&quote_spanned!(here=> #pin #take_over #body));
     quote_spanned! {here=>
         #outer_pin
         #site
@@ -65,14 +67,10 @@ fn call(
         #digest
         #(#apart)*
         let __idem_call = {
-            #engine
-            __idem_engine.call_at(&__IDEM_SITE).key(#key) #settings #fingerprint
+            #begin
+            __idem_begun.key(#key) #settings #fingerprint
         };
-        let __idem_outcome = __idem_output.#run(__idem_call, async move {
-            #pin
-            #take_over
-            #body
-        }).await;
+        let __idem_outcome = __idem_output.#run(__idem_call, #work).await;
         __idem_output.finish(__idem_outcome)
     }
 }

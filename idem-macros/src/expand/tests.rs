@@ -201,7 +201,8 @@ fn a_handler_captures_its_request_in_the_last_argument() {
     assert!(expanded.starts_with(signature), "{expanded}");
     for part in [
         "let(__idem_last,__idem_request)=req.into_parts();letState(app)=app;letJson(req)=__idem_last;",
-        "::idem::__private::axum::call(__idem_engine,&__IDEM_SITE,__idem_request)",
+        "let__idem_engine:&::idem::Idempotency=&app.idem;let__idem_begun=__idem_engine.call_at(&__IDEM_SITE);",
+        "::idem::__private::axum::call(__idem_begun,__idem_request)",
         ".key_header(::core::option::Option::None).scope(&user.id)",
         "::idem::__private::axum::into_response(__idem_answer)",
     ] {
@@ -291,4 +292,56 @@ fn an_opaque_answer_is_not_pinned_and_a_result_of_one_is() {
         ),
     );
     assert!(expanded.contains("let__idem_never:Result<_,E>=loop{};"), "{expanded}");
+}
+
+#[test]
+fn a_transaction_is_lent_to_the_body() {
+    let options = || quote!(key = k, ttl = "1h", engine = app.idem, transaction = conn);
+    let begun = "let__idem_begun=::idem::__private::transactional((&app.idem).call_at(&__IDEM_SITE));";
+    let lent = "(__idem_call,move|mut__idem_tx|asyncmove{letconn=&mut*__idem_tx;";
+    for (function, run) in [
+        (
+            quote!(
+                async fn f(a: A) -> R {}
+            ),
+            ".transact_detached",
+        ),
+        (
+            quote!(
+                async fn f(a: &A) -> R {}
+            ),
+            ".transact_inline",
+        ),
+    ] {
+        let expanded = plain(options(), function);
+        assert!(expanded.contains(begun), "{expanded}");
+        assert!(expanded.contains(&format!("{run}{lent}")), "{expanded}");
+        assert!(!expanded.contains("global"), "{expanded}");
+    }
+    let expanded = http(
+        options(),
+        quote!(
+            async fn f(a: A) -> R {}
+        ),
+    );
+    assert!(expanded.contains(begun), "{expanded}");
+    let lent = "__idem_call.transact(move|mut__idem_tx|asyncmove{letconn=&mut*__idem_tx;";
+    assert!(expanded.contains(lent), "{expanded}");
+}
+
+#[test]
+fn whether_a_handler_failed_is_asked_of_its_value() {
+    let expanded = |output: TokenStream| {
+        http(
+            quote!(key = header, ttl = "1h", engine = e, transaction = tx),
+            quote!(async fn f(e: E) #output {}),
+        )
+    };
+    let (asked, kept) = ("axum::Told::of(&__idem_answer).writes();", "axum::Writes::Keep;");
+    for output in [quote!(-> Answer<T>), quote!(-> Result<impl IntoResponse, E>), quote!(-> (A, B))] {
+        assert!(expanded(output).contains(asked));
+    }
+    for output in [quote!(), quote!(-> impl IntoResponse), quote!(-> !)] {
+        assert!(expanded(output).contains(kept));
+    }
 }

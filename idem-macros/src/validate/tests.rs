@@ -157,7 +157,10 @@ fn options_that_contradict_each_other_are_refused() {
         (quote!(inline, on_disconnect = finish), "ends with its caller"),
         (quote!(fingerprint = raw), "compares the bytes of a request"),
         (quote!(store_if = |r| true), "`store_err` keeps errors too"),
-        (quote!(transaction = tx), "for the SQL stores"),
+        (quote!(transaction = tx), "needs `engine = ..`"),
+        (quote!(transaction = tx, engine = e, on_crash = reject), "no outcome that nobody knows"),
+        (quote!(transaction = tx, engine = e, on_store_error = run), "no transaction to run in"),
+        (quote!(transaction = msg, engine = e), "and so is this argument"),
     ] {
         refuses(Flavour::Plain, quote!(key = k, ttl = "1h", #options), function(), expected);
     }
@@ -263,4 +266,48 @@ fn every_mistake_is_found_at_once() {
         ),
     );
     assert_eq!(found.len(), 7, "{found:#?}");
+}
+
+#[test]
+fn what_fits_a_transaction_is_accepted() {
+    for options in [
+        quote!(on_crash = retry, on_store_error = reject, missing = run, lease = "5s"),
+        quote!(inline, on_disconnect = cancel, in_flight = wait("5s"), rebind),
+    ] {
+        let options = quote!(key = k, ttl = "1h", engine = e, transaction = tx, #options);
+        for flavour in [Flavour::Plain, Flavour::Http] {
+            let function = quote!(
+                async fn f(e: E) -> R {}
+            );
+            assert_eq!(mistakes(flavour, options.clone(), function), NONE);
+        }
+    }
+}
+
+#[test]
+fn a_variable_may_hide_the_transaction_only_if_it_is_made_of_it() {
+    let mistakes = |body: TokenStream| {
+        let options = quote!(key = k, ttl = "1h", engine = e, transaction = tx);
+        mistakes(Flavour::Plain, options, quote!(async fn f(e: E) -> R { #body }))
+    };
+    for body in [
+        quote!(let tx = pool.begin().await?; ok()),
+        quote!(if a {
+            let (mut tx, rx) = channel();
+        }),
+        quote!(let Some(Pair { tx, .. }) = pair else { return no() };),
+        quote!(let tx; tx = pool.begin().await?;),
+    ] {
+        let found = mistakes(body.clone());
+        assert!(found.len() == 1 && found[0].starts_with("this hides the transaction"), "{body}: {found:?}");
+    }
+    for body in [
+        quote!(let tx = &mut **tx; ok()),
+        quote!(let tx = wrap!(tx);),
+        quote!(let rx = channel(tx); fn g() { let tx = 1; }),
+        quote!(let f = |tx: u8| tx;),
+        quote!(this does not parse),
+    ] {
+        assert_eq!(mistakes(body), NONE);
+    }
 }
