@@ -39,6 +39,7 @@
 //!
 //! - [`macro@idempotent`] for any async function, `idem::axum::idempotent` (feature `axum`) for handlers
 //! - [`Idempotency`], the engine: made once, cloned everywhere; [`Idempotency::call`] does by hand what the attribute does
+//! - [`Transactional`], the same over an SQL store: what the work writes is committed together with its answer
 //! - [`Store`], the contract of stores; [`MemoryStore`], `SqliteStore` (feature `sqlite`), `PostgresStore` (feature
 //!   `postgres`) and `MySqlStore` (feature `mysql`)
 //! - [`current`], for a handler that wants its attempt, a derived key, or to say something of its outcome
