@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Redirect};
 use axum::routing::{any, post};
 use axum::{Json, Router};
 use idem::axum::idempotent as handler;
-use idem::{Transactional, TransactionalStore, idempotent};
+use idem::{SqliteStore, Transactional, TransactionalStore, idempotent};
 use serde::{Deserialize, Serialize};
 
 /// Writes through a transaction, as a driver does.
@@ -152,6 +152,13 @@ async fn never_there<S: Db>(State(idem): State<Transactional<S>>) -> impl IntoRe
     if true {
         panic!("not yet")
     }
+}
+
+#[handler(key = header, ttl = "24h", scope = shared, engine = app.idem, transaction = tx)]
+#[axum::debug_handler(state = App<SqliteStore>)]
+async fn debugged_below(State(app): State<App<SqliteStore>>, body: String) -> Answer<String> {
+    sqlx::query("SELECT 1").execute(&mut **tx).await.map_err(|_| Refused)?;
+    Ok(body)
 }
 
 macro_rules! handlers {
