@@ -6,7 +6,7 @@
 //! other things slows all of them; figures are medians of rounds, with the range of the rounds' ratios. Time is processor
 //! time, not the clock's.
 //!
-//! With the names of databases (`postgres`, `sqlite`, `postgres-million`) it prints, for each, what a store's fresh calls and
+//! With the names of databases (`postgres`, `mariadb`, `sqlite`, `postgres-million`) it prints, for each, what a store's fresh calls and
 //! replays cost against the bare statements: there the clock counts, and processor time stands beside it.
 
 mod contest;
@@ -20,7 +20,10 @@ mod sql;
 fn main() {
     let databases: Vec<_> = std::env::args().skip(1).collect();
     for database in &databases {
-        assert!(sql::measure(database), "there is no `{database}`: postgres, sqlite, postgres-million");
+        assert!(
+            sql::measure(database),
+            "there is no `{database}`: postgres, mariadb, sqlite, postgres-million"
+        );
     }
     if !databases.is_empty() {
         return;

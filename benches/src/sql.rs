@@ -1,9 +1,9 @@
 //! SQL stores against the bare statements that could do the same, through the same driver.
 //!
-//! Bare is what no store can beat one by one: an INSERT and an UPDATE for a fresh call, one SELECT for a replay, prepared,
-//! on as many connections as the store has, with the same durability, and with nobody asking whether they are alive.
+//! `IDEM_BENCH_CALLERS=1,64` and `IDEM_BENCH_CONNECTIONS=4` narrow it down.
 
 mod bare;
+mod mariadb;
 mod ours;
 mod pgbench;
 mod postgres;
@@ -17,8 +17,17 @@ use crate::contest::{Contender, contest};
 const KEPT: u64 = 2_000;
 /// How large an answer is, in bytes.
 const ANSWER: usize = 1_000;
+
 /// How many call at once.
-const CALLERS: [usize; 4] = [1, 16, 64, 256];
+fn callers() -> Vec<usize> {
+    let named = std::env::var("IDEM_BENCH_CALLERS").unwrap_or_else(|_| "1,16,64,256".into());
+    named.split(',').map(|callers| callers.parse().expect("a number of callers")).collect()
+}
+
+/// How many connections each side has.
+fn connections() -> usize {
+    std::env::var("IDEM_BENCH_CONNECTIONS").map_or(8, |named| named.parse().expect("a number of connections"))
+}
 
 /// What takes part: for each contest one bare form, and others that are compared with it.
 struct Entry {
@@ -28,7 +37,7 @@ struct Entry {
 }
 
 fn run(runtime: &Runtime, entry: &Entry) {
-    for callers in CALLERS {
+    for callers in callers() {
         contest(runtime, &format!("{}: fresh call", entry.title), callers, &entry.fresh);
         contest(runtime, &format!("{}: replay", entry.title), callers, &entry.replay);
     }
@@ -41,6 +50,7 @@ fn runtime() -> Runtime {
 /// Measures a database by its name; `false` if there is none of this name.
 pub(crate) fn measure(database: &str) -> bool {
     match database {
+        "mariadb" => mariadb::measure(),
         "postgres" => postgres::measure(),
         "postgres-million" => postgres::measure_million(),
         "sqlite" => sqlite::measure(),

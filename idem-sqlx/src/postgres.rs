@@ -26,13 +26,13 @@ use self::combine::waited;
 use self::ear::Ear;
 use self::fault::Fault;
 use self::found::found;
-use self::lines::{Done, Line, Lines, Order};
+use self::lines::{Done, Line, Lines, Order, Together};
 use self::mood::{Guess, Mood};
 use self::queue::Reply;
 use self::text::{Names, Text, Texts, bind};
 use crate::database::{Database, Found, Round};
 use crate::dialect::Migration;
-use crate::dialect::postgres::{STATEMENTS, TOGETHER};
+use crate::dialect::postgres::{READ, STATEMENTS, TOGETHER};
 use crate::record;
 use crate::row::Row;
 use crate::step::{Step, Value, Verb, id as record_id};
@@ -150,7 +150,8 @@ impl Postgres {
     fn new(mut lines: Lines, transactions: PgPool, names: Names, prepared: bool, ear: Option<Ear>) -> Self {
         let texts = Texts::new(&STATEMENTS, &names);
         // With their values in them, many steps would be one long text to be planned each time.
-        lines.together = prepared.then(|| names.put_into(TOGETHER).into());
+        lines.together = prepared
+            .then(|| Together { take: names.put_into(TOGETHER).into(), read: names.put_into(READ).into() });
         Self {
             lines: Arc::new(lines),
             transactions,
@@ -224,7 +225,7 @@ impl Postgres {
         if self.lines.together.is_some() && combine::joins(step.verb) {
             let result = match self.lines.take_now().await {
                 Ok(Some(line)) => self.on(line, text, &step.values).await,
-                Ok(None) => match self.lines.leave(step.clone()).await {
+                Ok(None) => match self.lines.leave(step.clone(), false).await {
                     Ok(Reply::Done(done)) => Ok(done),
                     Ok(Reply::Blocked) => return self.execute_patiently(step).await,
                     Ok(Reply::Failed(fault)) | Err(fault) => Err(fault),
@@ -243,7 +244,7 @@ impl Postgres {
         self.execute(text, &step.values, may_repeat).await
     }
 
-    /// Claims by what costs least, if it is clear what will be found and a connection is idle; `None` if it was not found.
+    /// Claims by what costs least, if it is clear what will be found; `None` if it was not.
     async fn claim_as_guessed(
         &self,
         id: &RecordId,
@@ -253,11 +254,18 @@ impl Postgres {
         if guess == Guess::Either {
             return Ok(None);
         }
-        let Some(line) = self.lines.take_now().await.map_err(Fault::into_error)? else { return Ok(None) };
-        let result = if guess == Guess::Fresh {
-            self.on(line, &self.texts.insert, &step.values).await
-        } else {
-            self.on(line, &self.texts.look_up, &[record_id(id), Value::Int(1)]).await
+        let result = match self.lines.take_now().await.map_err(Fault::into_error)? {
+            Some(line) if guess == Guess::Fresh => self.on(line, &self.texts.insert, &step.values).await,
+            Some(line) => self.on(line, &self.texts.look_up, &[record_id(id), Value::Int(1)]).await,
+            None if guess == Guess::Replay && self.lines.together.is_some() => {
+                let sought = Step { verb: Verb::Claim, values: vec![record_id(id)] };
+                match self.lines.leave(sought, true).await {
+                    Ok(Reply::Done(done)) => Ok(done),
+                    Ok(Reply::Blocked) => return Ok(None),
+                    Ok(Reply::Failed(fault)) | Err(fault) => Err(fault),
+                }
+            }
+            None => return Ok(None),
         };
         match result {
             // A record that is free may be locked by a transaction, which only the claim itself can tell.

@@ -1,4 +1,7 @@
 //! Sweepers: tasks that delete what has expired.
+//!
+//! With the feature `metrics` each round of a sweeper is told: counters `idem_swept_records_total` and
+//! `idem_sweep_failures_total`, histogram `idem_sweep_seconds`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,15 +64,27 @@ impl Drop for Sweeper {
 
 /// Sweeps batch by batch, and lets others write in between.
 async fn sweep_all(store: &impl Store) {
+    #[cfg(feature = "metrics")]
+    let begun = std::time::Instant::now();
     loop {
         match store.sweep(BATCH).await {
-            Ok(deleted) if deleted < u64::from(BATCH) => return,
-            Ok(_) => tokio::task::yield_now().await,
+            Ok(deleted) => {
+                #[cfg(feature = "metrics")]
+                metrics::counter!("idem_swept_records_total").increment(deleted);
+                if deleted < u64::from(BATCH) {
+                    break;
+                }
+                tokio::task::yield_now().await;
+            }
             Err(error) => {
                 let source = std::error::Error::source(&error).map(ToString::to_string);
                 tracing::warn!(%error, source, "could not sweep expired idempotency records");
-                return;
+                #[cfg(feature = "metrics")]
+                metrics::counter!("idem_sweep_failures_total").increment(1);
+                break;
             }
         }
     }
+    #[cfg(feature = "metrics")]
+    metrics::histogram!("idem_sweep_seconds").record(begun.elapsed());
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use tempfile::TempDir;
 
 use super::ANSWER;
-use super::postgres::{INSERT, UPDATE};
+use super::bare::{INSERT, UPDATE};
 
 /// A program of the newest installation, as on Debian, or of the search path.
 fn program() -> PathBuf {
@@ -20,18 +20,18 @@ fn program() -> PathBuf {
 /// Prints how many pairs a second it makes, with a connection for each client.
 pub(super) fn pair(url: &str, clients: usize) {
     let id = "sha256(convert_to(:n || ' ' || :client_id, 'UTF8'))";
-    let filled = |statement: &str, values: [&str; 3]| {
-        let mut statement = statement.replace("$1", id).replace("$2", &format!("substr({id}, 1, 16)"));
-        for (n, value) in values.iter().enumerate() {
-            statement = statement.replace(&format!("${}", n + 3), value);
-        }
-        statement
-    };
+    let owner = "substr(sha256(convert_to(:n || ' ' || :client_id, 'UTF8')), 1, 16)";
     let answer = format!("'{}'::bytea", "x".repeat(ANSWER));
+    let filled = |statement: &str, values: &[&str]| {
+        let mut parts = statement.split('?');
+        let first = parts.next().unwrap_or_default().to_owned();
+        let text = parts.zip(values).fold(first, |text, (part, value)| text + value + part);
+        text.replace('\n', " ")
+    };
     let script = format!(
         "\\set n random(1, 1000000000000000)\n{};\n{};\n",
-        filled(INSERT, ["1", "", ""]),
-        filled(UPDATE, [&answer, "2", ""])
+        filled(INSERT, &[id, id, owner, "1", "1", "1", "1"]),
+        filled(UPDATE, &[&answer, "2", "2", id, owner])
     );
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("pair.sql");

@@ -8,68 +8,12 @@ use idem_testkit::PostgresServer;
 use sqlx::postgres::{PgConnectOptions, PgConnection};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Postgres, Row as _};
 
-use super::bare::{Connections, id};
-use super::{ANSWER, CALLERS, Entry, KEPT, contest, ours, pgbench, run, runtime};
-use crate::contest::Contender;
-
-/// On both sides. `IDEM_BENCH_CONNECTIONS` names another number.
-const CONNECTIONS: usize = 8;
+use super::bare::{Connections, numbered, table, text};
+use super::{ANSWER, Entry, callers, connections, contest, ours, pgbench, run, runtime};
 
 const SETTINGS: &[&str] = &["synchronous_commit=on", "fsync=on", "shared_buffers=512MB", "max_wal_size=4GB"];
 
-pub(super) const INSERT: &str =
-    "INSERT INTO bare (id, state, owner, lease_until) VALUES ($1, 'in_flight', $2, $3)";
-pub(super) const UPDATE: &str =
-    "UPDATE bare SET state = 'completed', answer = $3, lease_until = $4 WHERE id = $1 AND owner = $2";
-const SELECT: &str = "SELECT state, owner, lease_until, answer FROM bare WHERE id = $1";
-const TABLE: &str = "CREATE TABLE bare (id bytea PRIMARY KEY, state text NOT NULL, owner bytea NOT NULL,
-    lease_until bigint NOT NULL, answer bytea) WITH (fillfactor = 70);
-    ALTER TABLE bare ALTER COLUMN answer SET STORAGE EXTERNAL";
-
-fn connections() -> usize {
-    std::env::var("IDEM_BENCH_CONNECTIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(CONNECTIONS)
-}
-
-async fn fresh(connections: &Connections<Postgres>, id: &[u8; 32]) {
-    let answer = vec![b'x'; ANSWER];
-    // One connection for each statement: the work would be between them.
-    let inserted = {
-        let mut held = connections.take().await;
-        let query = sqlx::query(INSERT).bind(&id[..]).bind(&id[..16]).bind(1_i64);
-        query.execute(held.connection()).await.expect("an insertion")
-    };
-    let updated = {
-        let mut held = connections.take().await;
-        let query = sqlx::query(UPDATE).bind(&id[..]).bind(&id[..16]).bind(&answer).bind(2_i64);
-        query.execute(held.connection()).await.expect("an update")
-    };
-    assert_eq!((inserted.rows_affected(), updated.rows_affected()), (1, 1));
-}
-
-async fn replay(connections: &Connections<Postgres>, id: &[u8; 32]) {
-    let mut held = connections.take().await;
-    let row = sqlx::query(SELECT).bind(&id[..]).fetch_one(held.connection()).await.expect("a row");
-    assert_eq!(row.get::<&str, _>(0), "completed");
-    assert_eq!(row.get::<Vec<u8>, _>(3).len(), ANSWER);
-}
-
-async fn bare(options: &PgConnectOptions, count: usize) -> (Contender, Contender) {
-    let connections = Connections::<Postgres>::open(options, count).await;
-    for n in 0..KEPT {
-        fresh(&connections, &id(1, n)).await;
-    }
-    let again = Arc::clone(&connections);
-    (
-        Contender::new("bare INSERT + UPDATE", move |n| {
-            let connections = Arc::clone(&connections);
-            async move { fresh(&connections, &id(2, n)).await }
-        }),
-        Contender::new("bare SELECT", move |n| {
-            let connections = Arc::clone(&again);
-            async move { replay(&connections, &id(1, n % KEPT)).await }
-        }),
-    )
-}
+super::bare::bare!(Postgres, numbered);
 
 pub(super) fn measure() {
     let (runtime, server) = (runtime(), PostgresServer::start(SETTINGS));
@@ -78,9 +22,11 @@ pub(super) fn measure() {
         let database = server.database().await;
         let url = database.url().to_owned();
         let mut connection = PgConnection::connect(&url).await.expect("a connection");
-        connection.execute(sqlx::raw_sql(TABLE)).await.expect("a table");
+        let migrations = AssertSqlSafe(text(PostgresStore::migrations(None, &table())));
+        connection.execute(sqlx::raw_sql(migrations)).await.expect("a table");
         let options = PgConnectOptions::from_str(&url).expect("a URL").disable_statement_logging();
-        let (bare_fresh, bare_replay) = bare(&options, count).await;
+        let connections = Connections::<Postgres>::open(&options, count).await;
+        let (bare_fresh, bare_replay) = bare(Arc::clone(&connections), connections).await;
         let store = PostgresStore::builder().url(&url).connections(count).open().await.expect("a store");
         let (fresh, replay, mixed) = ours::contenders("PostgresStore", store).await;
         let title = format!("PostgreSQL, {count} connections");
@@ -88,7 +34,7 @@ pub(super) fn measure() {
     });
     run(&runtime, &entry);
     contest(&runtime, "PostgreSQL: one half replays", 16, &[mixed]);
-    for clients in CALLERS {
+    for clients in callers() {
         pgbench::pair(&url, clients);
     }
 }
@@ -123,7 +69,7 @@ pub(super) fn measure_million() {
         );
         (ours::contenders("an empty table", few).await, ours::contenders("a million records", many).await)
     });
-    for callers in [1, 16] {
+    for callers in callers() {
         contest(&runtime, "PostgreSQL: fresh call", callers, &[few.0.again(), many.0.again()]);
         contest(&runtime, "PostgreSQL: replay", callers, &[few.1.again(), many.1.again()]);
     }

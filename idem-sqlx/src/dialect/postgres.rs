@@ -250,6 +250,17 @@ pub(crate) const TOGETHER: &str = concat!(
     ", NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, true, NULL",
 );
 
+/// Reads many records: of each that is not gone what `look_up` reads, and its id.
+///
+/// `ids`
+pub(crate) const READ: &str = concat!(
+    "SELECT NULL::bigint, ",
+    columns!("answer"),
+    r#", true, r.id FROM unnest($1::bytea[]) AS s (sought) JOIN "idem_records" AS r ON r.id = s.sought
+    WHERE octet_length(s.sought) = 32 AND r.gone_at > "#,
+    now!(),
+);
+
 pub(crate) const STATEMENTS: Statements = Statements {
     claim: claim!(concat!(beside_others!(), " AS free")),
     claim_alone: claim!(concat!(

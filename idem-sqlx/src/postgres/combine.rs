@@ -1,5 +1,6 @@
 //! Combining: many steps in one statement, while all connections are busy.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use idem_core::store::{StoreError, StoreErrorKind};
@@ -10,7 +11,7 @@ use tokio::task::yield_now;
 use tokio::time::{sleep, timeout};
 
 use super::fault::Fault;
-use super::lines::{Done, Line, Order};
+use super::lines::{Done, Line, Order, Together};
 use super::queue::{Job, Reply};
 use super::{LONGEST_PAUSE, SHORTEST_PAUSE};
 use crate::step::{Step, Verb};
@@ -65,10 +66,11 @@ async fn together(line: &mut Line, jobs: &mut Vec<Job>) -> bool {
     }
     // Two processes that take the same steps do not wait for each other if both take them in one order.
     jobs.sort_unstable_by(|a, b| a.step.id().cmp(b.step.id()));
+    let reads = jobs.first().is_some_and(|job| job.reads);
     let mut pause = SHORTEST_PAUSE;
     while jobs.len() > 1 {
         let steps: Vec<_> = jobs.iter().map(|job| &job.step).collect();
-        match execute(line, &steps, PATIENCE).await {
+        match all(line, reads, &steps, PATIENCE).await {
             Ok(answers) => {
                 for (job, done) in jobs.drain(..).zip(answers) {
                     job.answer(Reply::Done(done));
@@ -89,7 +91,7 @@ async fn together(line: &mut Line, jobs: &mut Vec<Job>) -> bool {
         if !job.is_wanted() {
             continue;
         }
-        match execute(line, &[&job.step], patience).await {
+        match all(line, reads, &[&job.step], patience).await {
             Ok(mut answers) => job.answer(Reply::Done(answers.pop().unwrap_or_default())),
             Err(Fault::Blocked(_)) => job.answer(Reply::Blocked),
             Err(fault @ (Fault::Undone(_) | Fault::Refused(_))) => job.answer(Reply::Failed(fault)),
@@ -110,13 +112,32 @@ fn broken(jobs: &mut Vec<Job>, fault: &Fault) -> bool {
     false
 }
 
+async fn all(line: &mut Line, reads: bool, steps: &[&Step], patience: Duration) -> Result<Vec<Done>, Fault> {
+    if reads { read(line, steps).await } else { execute(line, steps, patience).await }
+}
+
+/// Reads the records of steps, sorted by their ids, in one statement. A record that is not there has no row.
+async fn read(line: &mut Line, steps: &[&Step]) -> Result<Vec<Done>, Fault> {
+    let text = text(line, |texts| &texts.read);
+    let mut arguments = PgArguments::default();
+    let ids: Vec<_> = steps.iter().map(|step| &step.id()[..]).collect();
+    arguments.add(ids).map_err(|error| Fault::of(sqlx::Error::Encode(error)))?;
+    told_apart(line.execute(Order::Prepared(text, arguments)).await?, steps).map_err(Fault::of)
+}
+
+fn text(line: &Line, which: impl Fn(&Together) -> &Arc<str>) -> Arc<str> {
+    line.lines()
+        .and_then(|lines| lines.together.as_ref().map(|texts| Arc::clone(which(texts))))
+        .unwrap_or_default()
+}
+
 /// Executes steps of different records, sorted by their ids, in one statement.
 pub(super) async fn execute(
     line: &mut Line,
     steps: &[&Step],
     patience: Duration,
 ) -> Result<Vec<Done>, Fault> {
-    let text = line.lines().and_then(|lines| lines.together.clone()).unwrap_or_default();
+    let text = text(line, |texts| &texts.take);
     let arguments = bind(steps, patience).map_err(|error| Fault::of(sqlx::Error::Encode(error)))?;
     let done = line.execute(Order::Prepared(text, arguments)).await?;
     told_apart(done, steps).map_err(Fault::of)

@@ -19,10 +19,16 @@ use crate::step::Step;
 pub(super) struct Lines {
     place: Place,
     queue: Queue,
-    /// The statement that takes many steps; `None` where each is taken alone.
-    pub(super) together: Option<Arc<str>>,
+    /// `None` where each step is taken alone.
+    pub(super) together: Option<Together>,
     /// How long a batch may take.
     pub(super) timeout: Duration,
+}
+
+/// The statements for many records.
+pub(super) struct Together {
+    pub(super) take: Arc<str>,
+    pub(super) read: Arc<str>,
 }
 
 enum Place {
@@ -106,10 +112,10 @@ impl Lines {
         Ok(Some(line))
     }
 
-    /// Leaves a step to whoever gives a connection back.
-    pub(super) async fn leave(self: &Arc<Self>, step: Step) -> Result<Reply, Fault> {
+    /// Leaves a step, or the reading of its record, to whoever gives a connection back.
+    pub(super) async fn leave(self: &Arc<Self>, step: Step, reads: bool) -> Result<Reply, Fault> {
         let (reply, answer) = oneshot::channel();
-        self.wait_as(Waiting::Job(Job::new(step, reply)))?;
+        self.wait_as(Waiting::Job(Job::new(step, reads, reply)))?;
         answer.await.map_err(|_| {
             if self.queue.is_closed() {
                 closed()

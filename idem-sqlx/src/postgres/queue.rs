@@ -43,9 +43,11 @@ pub(super) enum Waiting {
     Job(Job),
 }
 
-/// A step that was left to whoever gives a connection back.
+/// A step that was left to whoever gives a connection back, or a look at its record.
 pub(super) struct Job {
     pub(super) step: Step,
+    /// Whether its record is only read.
+    pub(super) reads: bool,
     reply: oneshot::Sender<Reply>,
     runtime: Handle,
 }
@@ -76,8 +78,8 @@ impl Waiting {
 }
 
 impl Job {
-    pub(super) fn new(step: Step, reply: oneshot::Sender<Reply>) -> Self {
-        Self { step, reply, runtime: Handle::current() }
+    pub(super) fn new(step: Step, reads: bool, reply: oneshot::Sender<Reply>) -> Self {
+        Self { step, reads, reply, runtime: Handle::current() }
     }
 
     /// A step that nobody waits for any more is not taken.
@@ -193,8 +195,8 @@ impl Queue {
     }
 }
 
-/// Takes steps that can go together, each of another record: the second of a record is to find what the first made of
-/// it. What it leaves keeps its place.
+/// Takes steps that can go together: all read or all write, each another record, since the second of a record is to find
+/// what the first made of it. What it leaves keeps its place.
 fn batch(waiting: &mut VecDeque<Waiting>) -> Vec<Job> {
     let mut jobs: Vec<Job> = Vec::with_capacity(waiting.len().min(BATCH));
     let (mut ids, mut bytes, mut left) = (HashSet::with_capacity(jobs.capacity()), 0, Vec::new());
@@ -211,7 +213,7 @@ fn batch(waiting: &mut VecDeque<Waiting>) -> Vec<Job> {
             continue;
         }
         let len = job.step.len();
-        let fits = jobs.is_empty() || bytes + len <= BATCH_BYTES;
+        let fits = jobs.first().is_none_or(|first| first.reads == job.reads && bytes + len <= BATCH_BYTES);
         if !fits || !ids.insert(job.step.id().clone()) {
             left.push(Waiting::Job(job));
             continue;
