@@ -2,7 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sqlx::FromRow;
 
 use crate::app::App;
@@ -14,6 +14,25 @@ use crate::user::User;
 pub struct Account {
     pub account: String,
     pub balance: i64,
+}
+
+/// The name of an account: 1 to 64 bytes without blanks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, sqlx::Type)]
+#[serde(try_from = "String")]
+#[sqlx(transparent)]
+pub struct AccountName(String);
+
+impl TryFrom<String> for AccountName {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, &'static str> {
+        let is_odd = |letter: char| letter.is_whitespace() || letter.is_control();
+        if (1..=64).contains(&name.len()) && !name.contains(is_odd) {
+            Ok(Self(name))
+        } else {
+            Err("the name of an account has 1 to 64 bytes and no blanks")
+        }
+    }
 }
 
 impl Account {

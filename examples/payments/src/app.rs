@@ -47,7 +47,8 @@ impl App {
             .route("/charges/{id}/refund", post(refunds::create).get(refunds::show))
             .route("/payouts", post(payouts::create).get(payouts::list))
             .route("/payouts/{id}", get(payouts::show))
-            .route("/transfers", post(transfers::create))
+            .route("/transfers", transfers::create(&self.opened.engine).get(transfers::list))
+            .route("/transfers/{id}", get(transfers::show))
             .route("/accounts", get(account::list))
             .route("/healthz", get(async || "ok"))
             // Outermost: idem frees the key of a handler that panics and lets the panic go on to here.

@@ -3,7 +3,8 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use idem::axum::idempotent;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use sqlx::FromRow;
 
@@ -20,6 +21,7 @@ pub struct ChargeRequest {
     pub amount: Amount,
     pub currency: Currency,
     pub source: Source,
+    #[serde(default, deserialize_with = "text")]
     pub description: Option<String>,
     #[serde(default)]
     pub metadata: Map<String, Value>,
@@ -86,6 +88,15 @@ pub async fn show(
 ) -> Result<Json<Charge>, Problem> {
     let charge = app.ledger.find_charge(&user.account, &id).await?;
     charge.map(Json).ok_or(Problem::no_such("This account has no such charge."))
+}
+
+/// Text that every database can keep: PostgreSQL knows no NUL.
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let text: Option<String> = Deserialize::deserialize(deserializer)?;
+    if text.as_ref().is_some_and(|text| text.contains('\0')) {
+        return Err(D::Error::custom("`description` has a NUL in it"));
+    }
+    Ok(text)
 }
 
 /// A new id. Not a derived one: if this runs twice, that is to be seen.

@@ -14,6 +14,7 @@ use crate::account::Account;
 use crate::charges::Charge;
 use crate::payouts::Payout;
 use crate::refunds::Refund;
+use crate::transfers::Transfer;
 
 pub use memory::MemoryLedger;
 pub use mysql::MySqlLedger;
@@ -46,6 +47,12 @@ pub trait Ledger: Debug + Send + Sync {
 
     /// One payout of an account.
     async fn find_payout(&self, account: &str, id: &str) -> Result<Option<Payout>, LedgerError>;
+
+    /// The transfers that an account asked for, the oldest first. They are made in `transfers/`.
+    async fn transfers(&self, account: &str) -> Result<Vec<Transfer>, LedgerError>;
+
+    /// One transfer that an account asked for.
+    async fn find_transfer(&self, account: &str, id: &str) -> Result<Option<Transfer>, LedgerError>;
 
     /// The accounts that took part in a transfer.
     async fn accounts(&self) -> Result<Vec<Account>, LedgerError>;

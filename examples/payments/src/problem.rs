@@ -43,6 +43,15 @@ impl Problem {
         Self::new(StatusCode::BAD_REQUEST, "already_refunded", "This charge was refunded under another key.")
     }
 
+    pub fn insufficient_funds() -> Self {
+        let detail = "There is not enough in the account that is to pay.";
+        Self::new(StatusCode::PAYMENT_REQUIRED, "insufficient_funds", detail)
+    }
+
+    pub fn same_account() -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "same_account", "A transfer goes from one account to another.")
+    }
+
     pub fn not_implemented(detail: &'static str) -> Self {
         Self::new(StatusCode::NOT_IMPLEMENTED, "not_implemented", detail)
     }
@@ -58,6 +67,12 @@ impl From<LedgerError> for Problem {
         tracing::error!(%error, "the ledger failed");
         let detail = "The ledger cannot be reached; try again with the same key.";
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "ledger_unavailable", detail)
+    }
+}
+
+impl From<sqlx::Error> for Problem {
+    fn from(error: sqlx::Error) -> Self {
+        LedgerError::from(error).into()
     }
 }
 

@@ -9,6 +9,7 @@ use crate::account::Account;
 use crate::charges::Charge;
 use crate::payouts::Payout;
 use crate::refunds::Refund;
+use crate::transfers::Transfer;
 
 /// A ledger in memory.
 #[derive(Debug, Default)]
@@ -74,6 +75,14 @@ impl Ledger for MemoryLedger {
     async fn find_payout(&self, account: &str, id: &str) -> Result<Option<Payout>, LedgerError> {
         let mine = |payout: &&Payout| payout.account == account && payout.id == id;
         Ok(self.book().payouts.iter().find(mine).cloned())
+    }
+
+    async fn transfers(&self, _: &str) -> Result<Vec<Transfer>, LedgerError> {
+        Ok(Vec::new())
+    }
+
+    async fn find_transfer(&self, _: &str, _: &str) -> Result<Option<Transfer>, LedgerError> {
+        Ok(None)
     }
 
     async fn accounts(&self) -> Result<Vec<Account>, LedgerError> {

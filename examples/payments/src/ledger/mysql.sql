@@ -47,3 +47,16 @@ CREATE TABLE IF NOT EXISTS accounts (
     account VARCHAR(64) PRIMARY KEY,
     balance BIGINT      NOT NULL CHECK (balance >= 0)
 ) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;
+
+-- Here, too, nothing is unique: that each key is in it once is idem's doing.
+CREATE TABLE IF NOT EXISTS transfers (
+    `row`   BIGINT      AUTO_INCREMENT PRIMARY KEY,
+    id      VARCHAR(64) NOT NULL,
+    account VARCHAR(64) NOT NULL,
+    payer   VARCHAR(64) NOT NULL,
+    payee   VARCHAR(64) NOT NULL,
+    amount  BIGINT      NOT NULL,
+    attempt BIGINT      NOT NULL,
+    created BIGINT      NOT NULL,
+    INDEX transfers_of_account (account, id)
+) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin;

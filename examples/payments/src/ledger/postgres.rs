@@ -12,6 +12,7 @@ use crate::account::Account;
 use crate::charges::Charge;
 use crate::payouts::Payout;
 use crate::refunds::Refund;
+use crate::transfers::Transfer;
 
 /// A ledger in a PostgreSQL database.
 #[derive(Debug)]
@@ -136,6 +137,23 @@ impl Ledger for PostgresLedger {
             .fetch_optional(&self.pool)
             .await?;
         Ok(payout)
+    }
+
+    async fn transfers(&self, account: &str) -> Result<Vec<Transfer>, LedgerError> {
+        let transfers = sqlx::query_as("SELECT * FROM transfers WHERE account = $1 ORDER BY row")
+            .bind(account)
+            .fetch_all(&self.pool)
+            .await?;
+        Ok(transfers)
+    }
+
+    async fn find_transfer(&self, account: &str, id: &str) -> Result<Option<Transfer>, LedgerError> {
+        let transfer = sqlx::query_as("SELECT * FROM transfers WHERE account = $1 AND id = $2")
+            .bind(account)
+            .bind(id)
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(transfer)
     }
 
     async fn accounts(&self) -> Result<Vec<Account>, LedgerError> {

@@ -50,3 +50,16 @@ CREATE TABLE IF NOT EXISTS accounts (
     account TEXT   PRIMARY KEY,
     balance BIGINT NOT NULL CHECK (balance >= 0)
 );
+
+-- Here, too, nothing is unique: that each key is in it once is idem's doing.
+CREATE TABLE IF NOT EXISTS transfers (
+    row     BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id      TEXT   NOT NULL,
+    account TEXT   NOT NULL,
+    payer   TEXT   NOT NULL,
+    payee   TEXT   NOT NULL,
+    amount  BIGINT NOT NULL,
+    attempt BIGINT NOT NULL,
+    created BIGINT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS transfers_of_account ON transfers (account, id);

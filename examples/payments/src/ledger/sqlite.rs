@@ -13,6 +13,7 @@ use crate::account::Account;
 use crate::charges::Charge;
 use crate::payouts::Payout;
 use crate::refunds::Refund;
+use crate::transfers::Transfer;
 
 /// A ledger in an SQLite file, which several processes may share.
 #[derive(Debug)]
@@ -147,6 +148,23 @@ impl Ledger for SqliteLedger {
             .fetch_optional(&self.readers)
             .await?;
         Ok(payout)
+    }
+
+    async fn transfers(&self, account: &str) -> Result<Vec<Transfer>, LedgerError> {
+        let transfers = sqlx::query_as("SELECT * FROM transfers WHERE account = ? ORDER BY row")
+            .bind(account)
+            .fetch_all(&self.readers)
+            .await?;
+        Ok(transfers)
+    }
+
+    async fn find_transfer(&self, account: &str, id: &str) -> Result<Option<Transfer>, LedgerError> {
+        let transfer = sqlx::query_as("SELECT * FROM transfers WHERE account = ? AND id = ?")
+            .bind(account)
+            .bind(id)
+            .fetch_optional(&self.readers)
+            .await?;
+        Ok(transfer)
     }
 
     async fn accounts(&self) -> Result<Vec<Account>, LedgerError> {

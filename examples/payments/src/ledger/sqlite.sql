@@ -43,5 +43,18 @@ CREATE INDEX IF NOT EXISTS payouts_of_account ON payouts (account, id);
 
 CREATE TABLE IF NOT EXISTS accounts (
     account TEXT    PRIMARY KEY,
-    balance INTEGER NOT NULL
+    balance INTEGER NOT NULL CHECK (balance >= 0)
 );
+
+-- Here, too, nothing is unique: that each key is in it once is idem's doing.
+CREATE TABLE IF NOT EXISTS transfers (
+    row     INTEGER PRIMARY KEY,
+    id      TEXT    NOT NULL,
+    account TEXT    NOT NULL,
+    payer   TEXT    NOT NULL,
+    payee   TEXT    NOT NULL,
+    amount  INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    created INTEGER NOT NULL
+);
+CREATE INDEX IF NOT EXISTS transfers_of_account ON transfers (account, id);

@@ -35,6 +35,11 @@ pub fn charge(source: &str) -> Value {
     json!({ "amount": 500_000, "currency": "vnd", "source": source })
 }
 
+/// A transfer.
+pub fn transfer(from: &str, to: &str, amount: i64) -> Value {
+    json!({ "from": from, "to": to, "amount": amount })
+}
+
 impl Caller {
     pub fn new(address: &str, bearer: &str) -> Self {
         Self {
@@ -91,7 +96,12 @@ impl Caller {
 
     /// Sends a request in the background.
     pub fn send(&self, path: &'static str, key: &str, source: &str) -> Pending {
-        let (caller, key, body) = (self.clone(), key.to_owned(), charge(source));
+        self.send_body(path, key, charge(source))
+    }
+
+    /// As [`send`](Self::send), with any body.
+    pub fn send_body(&self, path: &'static str, key: &str, body: Value) -> Pending {
+        let (caller, key) = (self.clone(), key.to_owned());
         Pending(tokio::spawn(async move { caller.try_post(path, key.as_str(), &body).await.ok() }))
     }
 
@@ -99,7 +109,13 @@ impl Caller {
     ///
     /// Known by its twin: of two equal requests the one that is answered 409 tells that the other has the claim.
     pub async fn begin(&self, path: &'static str, key: &str, source: &str) -> Pending {
-        let (mut one, mut two) = (self.send(path, key, source), self.send(path, key, source));
+        self.begin_with(path, key, &charge(source)).await
+    }
+
+    /// As [`begin`](Self::begin), with any body.
+    pub async fn begin_with(&self, path: &'static str, key: &str, body: &Value) -> Pending {
+        let send = || self.send_body(path, key, body.clone());
+        let (mut one, mut two) = (send(), send());
         let (refused, running) = tokio::select! {
             refused = &mut one.0 => (refused, two),
             refused = &mut two.0 => (refused, one),

@@ -1,5 +1,6 @@
 //! The service from outside: the built binary as a child process, over real HTTP on loopback.
 
+mod conserved;
 mod crash;
 mod disconnect;
 mod home;
@@ -8,5 +9,8 @@ mod once;
 mod race;
 mod service;
 mod shutdown;
+mod transfers;
+mod transfers_crash;
+mod trigger;
 mod validation;
 mod zombie;

@@ -6,7 +6,7 @@ use tokio::sync::Barrier;
 use tokio::task::JoinSet;
 
 use crate::home::{Home, fresh_key, on_each_shared_store, on_each_store};
-use crate::http::{Answer, Caller};
+use crate::http::{Answer, Caller, transfer};
 use crate::service::Service;
 
 /// Sends one charge from all of them at once.
@@ -67,6 +67,26 @@ on_each_shared_store! {
         }
         assert_eq!(here.rows("/charges").await.len(), ROUNDS);
         assert_eq!(there.rows("/charges").await, here.rows("/charges").await);
+    }
+
+    async fn accounts_may_be_opened_by_many_transfers_at_once(home) {
+        const EACH: usize = 40;
+        let (one, two) = (Service::start(&home, &[]).await, Service::start(&home, &[]).await);
+        let (here, there) = (one.caller("alice"), two.caller("alice"));
+        for round in 0..5 {
+            let mut tasks = JoinSet::new();
+            for (number, caller) in [&here, &there].into_iter().cycle().take(2 * EACH).enumerate() {
+                let account = |number: usize| format!("{round}-{}", number % 5);
+                // Every fourth is not covered: the accounts that it names are not opened by it.
+                let amount = if number % 4 == 3 { 100_000 } else { 1 };
+                let body = transfer(&account(number), &account(number + 1 + number % 3), amount);
+                let caller = caller.clone();
+                tasks.spawn(async move { (amount, caller.post("/transfers", fresh_key().as_str(), &body).await) });
+            }
+            for (amount, answer) in tasks.join_all().await {
+                assert_eq!(answer.status, if amount == 1 { 201 } else { 402 }, "{answer:?}");
+            }
+        }
     }
 
     async fn services_that_start_at_once_on_a_new_store_all_work(home) {

@@ -1,4 +1,4 @@
-//! What is refused before it is tried, and what is not there yet.
+//! What is refused before it is tried.
 
 use serde_json::json;
 
@@ -23,6 +23,7 @@ on_each_store! {
             ("source", json!("tok_unheard_of"), "no such source"),
             ("source", json!("tok_slow_soon"), "milliseconds"),
             ("description", json!(7), "string"),
+            ("description", json!("a\u{0}b"), "NUL"),
             ("metadata", json!([]), "map"),
         ] {
             let mut body = charge("tok_visa");
@@ -51,19 +52,10 @@ on_each_store! {
     async fn what_is_not_there_is_not_found(home) {
         let service = Service::start(&home, &[]).await;
         let alice = service.caller("alice");
-        for path in ["/charges/ch_0", "/payouts/po_0", "/charges/ch_0/refund"] {
+        for path in ["/charges/ch_0", "/payouts/po_0", "/charges/ch_0/refund", "/transfers/tr_0"] {
             let missing = alice.get(path).await;
             assert_eq!((missing.status, missing.code().as_deref()), (404, Some("not_found")), "{path}");
         }
         assert_eq!(alice.post("/charges/ch_0/refund", "k", &json!(null)).await.status, 404);
-    }
-
-    async fn transfers_are_not_built_yet_and_accounts_start_with_1000(home) {
-        let service = Service::start(&home, &[]).await;
-        let alice = service.caller("alice");
-        let transfer = json!({ "from": "alice", "to": "bob", "amount": 5 });
-        let refused = alice.post("/transfers", "k", &transfer).await;
-        assert_eq!((refused.status, refused.code().as_deref()), (501, Some("not_implemented")));
-        assert_eq!(alice.rows("/accounts").await, [json!({ "account": "alice", "balance": 1000 })]);
     }
 }
