@@ -209,14 +209,14 @@ where
     }
 
     async fn begin_until_decided(&self, id: &RecordId, claim: &Claim) -> Result<BegunOnce<B>, StoreError> {
-        let (mut pause, mut broken) = (SHORTEST_PAUSE, 0);
+        let (mut pause, mut broken, limit) = (SHORTEST_PAUSE, 0, self.database().broken_at_most());
         loop {
             match self.begin_once(id, claim).await {
                 Err(Failed::Undone(_)) => {
                     sleep(jittered(pause)).await;
                     pause = (pause * 2).min(LONGEST_PAUSE);
                 }
-                Err(Failed::Broken(_)) if broken < self.database().broken_at_most() => broken += 1,
+                Err(Failed::Broken(_)) if broken < limit => broken += 1,
                 result => return result.map_err(Failed::into_error),
             }
         }

@@ -268,7 +268,7 @@ pub(crate) const STATEMENTS: Statements = Statements {
         " AS free, ",
         unless_set!("lock_timeout", "$9::text"),
         ", ",
-        unless_set!("idle_in_transaction_session_timeout", "greatest($7 / 1000, 1)::text"),
+        unless_set!("idle_in_transaction_session_timeout", "least(greatest($7 / 1000, 1), 2147483647)::text"),
     )),
     claim_joined: claim!(concat!(alone!(), " AS free")),
     is_free: concat!("SELECT ", beside_others!()),

@@ -59,7 +59,8 @@ impl Transactions for Postgres {
         let mut values = step.values.clone();
         let text = match limit {
             Some(limit) => {
-                values.push(Value::Int(i64::try_from(limit.as_millis()).unwrap_or(i64::MAX).max(1)));
+                // As long as a setting can be.
+                values.push(Value::Int(i32::try_from(limit.as_millis()).unwrap_or(i32::MAX).max(1).into()));
                 &self.texts.claim_alone
             }
             None => &self.texts.claim_joined,

@@ -16,6 +16,8 @@ fn the_other_process() {
         #[cfg(feature = "mysql")]
         "mysql" => mysql::play(play, &place),
         #[cfg(feature = "postgres")]
+        "postgres" if play == "idle" => postgres::idle::play(&place),
+        #[cfg(feature = "postgres")]
         "postgres" => postgres::play(play, &place),
         #[cfg(feature = "sqlite")]
         "sqlite" => sqlite::play(play, &place),
@@ -85,6 +87,12 @@ mod mysql {
 
 #[cfg(feature = "postgres")]
 mod postgres {
+    mod barrier;
+    mod commits;
+    mod counts;
+    pub(crate) mod idle;
+    mod wire;
+
     use idem_sqlx::PostgresStore;
     use idem_testkit::{Database, PostgresServer};
     use sqlx::postgres::{PgPool as Pool, PgPoolOptions as PoolOptions};
@@ -208,4 +216,26 @@ mod sqlite {
     super::suite::tests!();
     super::rivals::tests!();
     super::processes::tests!();
+
+    #[tokio::test]
+    async fn work_that_asks_the_store_for_another_key_is_told_in_time_and_goes_on() {
+        let place = Place::new().await;
+        let limit = Duration::from_millis(200);
+        let store = SqliteStore::builder().file(place.place()).timeout(limit).open().await.unwrap();
+        let idem = Transactional::new(store);
+        let inner = idem.clone();
+        let outer = call(&idem, "outer", "payload").transact(|tx, run| async move {
+            // It waits for the one writer, which is this transaction.
+            assert_eq!(
+                refused(call(&inner, "b", "payload").transact(pay).await),
+                ErrorKind::StoreUnavailable
+            );
+            let lease = call(&inner, "c", "payload").run(|_| async { Ok::<_, String>(String::new()) });
+            assert_eq!(refused(lease.await), ErrorKind::StoreUnavailable);
+            assert_eq!(refused(call(&inner, "outer", "payload").transact(pay).await), ErrorKind::InFlight);
+            pay(tx, run).await
+        });
+        assert_eq!(fresh(outer.await).unwrap(), "attempt 1");
+        assert_eq!(place.entries().await, ["paid"]);
+    }
 }
