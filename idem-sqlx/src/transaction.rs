@@ -24,7 +24,7 @@ use crate::waiters::jittered;
 const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-/// Far longer than anybody looks for a commit whose reply was lost.
+/// Far longer than any work in a transaction, or the look for a commit whose reply was lost.
 const LONG: Duration = Duration::from_hours(24);
 
 /// Opens transactions on one database, and takes steps in them. Callers limit the time.
@@ -195,6 +195,8 @@ where
     /// Opens a transaction and claims in it, once.
     async fn begin_once(&self, id: &RecordId, claim: &Claim) -> Result<BegunOnce<B>, Failed> {
         let database = self.database();
+        // Nobody sees the claim, so nobody renews it: it must last for as long as the work may take.
+        let claim = &Claim { binding: claim.binding.max(LONG), ..claim.clone() };
         let (mut transaction, turn) = database.open(self.timeout(), claim.lease).await?;
         let limit = Some(self.timeout());
         let mut within = Within { database, connection: &mut *transaction, mark: Mark::own(), limit };

@@ -72,6 +72,25 @@ macro_rules! tests {
             assert_eq!(fresh(call(&idem, "outer", "payload").transact(pay).await).unwrap(), "attempt 2");
         }
 
+        #[tokio::test]
+        async fn work_may_take_longer_than_its_lease_and_the_time_that_its_answer_is_kept() {
+            let place = Place::new().await;
+            let idem = place.engine().await;
+            let lease = Duration::from_secs(1);
+            let long = call(&idem, "k", "payload").lease(lease).ttl(Duration::from_millis(1));
+            let ended = long.transact(move |mut tx, _| async move {
+                let started = Instant::now();
+                while started.elapsed() < lease * 5 / 4 {
+                    // Busy, for whoever is idle is given up.
+                    sqlx::query(SLOW).execute(&mut **tx).await.map_err(|error| error.to_string())?;
+                }
+                write(&mut tx, "paid").await?;
+                Ok(String::new())
+            });
+            fresh(ended.await).unwrap();
+            assert_eq!(place.entries().await, ["paid"]);
+        }
+
         /// Sees that the connection is in no transaction and nothing is locked.
         async fn assert_untouched(place: &Place, pool: &Pool) {
             sqlx::query("INSERT INTO ledger (entry) VALUES ('probe')").execute(pool).await.unwrap();
