@@ -30,7 +30,8 @@ fn of_server(error: &MySqlDatabaseError) -> Fault {
     let advised = |advice: &str| misconfigured(format!("{advice}: {told}"));
     match number {
         // A deadlock; a record that changed since the statement began (MariaDB); a certification that failed (Galera).
-        1213 | 1020 => Fault::Undone(with(Unavailable, told)),
+        // And a savepoint that is gone with its transaction, which a deadlock has ended.
+        1213 | 1020 | 1305 => Fault::Undone(with(Unavailable, told)),
         1205 | 3572 => Fault::Locked(with(TimedOut, told)),
         1062 => Fault::Taken(with(Unavailable, told)),
         // Somebody ended it, and perhaps its connection.
