@@ -8,6 +8,7 @@ mod ours;
 mod pgbench;
 mod postgres;
 mod sqlite;
+mod transaction;
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -34,12 +35,16 @@ struct Entry {
     title: String,
     fresh: Vec<Contender>,
     replay: Vec<Contender>,
+    transactions: Vec<Contender>,
 }
 
 fn run(runtime: &Runtime, entry: &Entry) {
     for callers in callers() {
         contest(runtime, &format!("{}: fresh call", entry.title), callers, &entry.fresh);
         contest(runtime, &format!("{}: replay", entry.title), callers, &entry.replay);
+        if !entry.transactions.is_empty() {
+            contest(runtime, &format!("{}: transaction", entry.title), callers, &entry.transactions);
+        }
     }
 }
 

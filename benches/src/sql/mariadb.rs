@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use idem::MySqlStore;
 use idem_testkit::MariaDbServer;
-use sqlx::mysql::{MySqlConnectOptions, MySqlConnection};
+use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, MySql};
 
 use super::bare::{Connections, table, text};
@@ -15,6 +15,7 @@ const SETTINGS: &[&str] =
     &["innodb_flush_log_at_trx_commit=1", "innodb_buffer_pool_size=512M", "innodb_log_file_size=512M"];
 
 super::bare::bare!(MySql, str::to_owned);
+super::transaction::transactions!(MySqlStore, MySqlPoolOptions, "INSERT INTO ledger VALUES (?, ?)");
 
 pub(super) fn measure() {
     let (runtime, server) = (runtime(), MariaDbServer::start(SETTINGS));
@@ -31,7 +32,8 @@ pub(super) fn measure() {
         let store = MySqlStore::builder().url(database.url()).connections(count).open().await;
         let (fresh, replay, _) = ours::contenders("MySqlStore", store.expect("a store")).await;
         let title = format!("MariaDB, {count} connections");
-        Entry { title, fresh: vec![bare_fresh, fresh], replay: vec![bare_replay, replay] }
+        let transactions = transactions(database.url(), count).await;
+        Entry { title, fresh: vec![bare_fresh, fresh], replay: vec![bare_replay, replay], transactions }
     });
     run(&runtime, &entry);
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use idem::PostgresStore;
 use idem_testkit::PostgresServer;
-use sqlx::postgres::{PgConnectOptions, PgConnection};
+use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Postgres, Row as _};
 
 use super::bare::{Connections, numbered, table, text};
@@ -14,6 +14,7 @@ use super::{ANSWER, Entry, callers, connections, contest, ours, pgbench, run, ru
 const SETTINGS: &[&str] = &["synchronous_commit=on", "fsync=on", "shared_buffers=512MB", "max_wal_size=4GB"];
 
 super::bare::bare!(Postgres, numbered);
+super::transaction::transactions!(PostgresStore, PgPoolOptions, "INSERT INTO ledger VALUES ($1, $2)");
 
 pub(super) fn measure() {
     let (runtime, server) = (runtime(), PostgresServer::start(SETTINGS));
@@ -30,7 +31,9 @@ pub(super) fn measure() {
         let store = PostgresStore::builder().url(&url).connections(count).open().await.expect("a store");
         let (fresh, replay, mixed) = ours::contenders("PostgresStore", store).await;
         let title = format!("PostgreSQL, {count} connections");
-        (Entry { title, fresh: vec![bare_fresh, fresh], replay: vec![bare_replay, replay] }, mixed, url)
+        let transactions = transactions(&url, count).await;
+        let (fresh, replay) = (vec![bare_fresh, fresh], vec![bare_replay, replay]);
+        (Entry { title, fresh, replay, transactions }, mixed, url)
     });
     run(&runtime, &entry);
     contest(&runtime, "PostgreSQL: one half replays", 16, &[mixed]);
