@@ -22,6 +22,8 @@ mod store;
 mod sweeper;
 mod table;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
+mod tls;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 mod to_the_end;
 mod transaction;
 mod waiters;

@@ -8,10 +8,12 @@
 //! are used instead of shared ones of our own.
 
 mod account;
+mod certificates;
 mod clock;
 mod database;
 mod log;
 mod mariadb;
+mod pgbouncer;
 mod postgres;
 mod process;
 mod proxy;
@@ -19,9 +21,11 @@ mod server;
 mod watchdog;
 
 pub use account::Account;
+pub use certificates::Certificates;
 pub use clock::shift_clock;
 pub use database::Database;
 pub use mariadb::{MariaDb, MariaDbServer};
+pub use pgbouncer::PgBouncer;
 pub use postgres::{Postgres, PostgresServer};
 pub use proxy::Proxy;
 pub use server::{Product, Server};

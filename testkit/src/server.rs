@@ -200,27 +200,33 @@ impl<P: Product> Server<P> {
 
 impl Ours {
     fn run<P: Product>(&mut self) -> Result<(), String> {
-        let mut server = P::program(self.account, self.watchdog.folder(), self.port, &self.settings)
-            .current_dir(self.watchdog.folder())
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("a server's program");
-        self.watchdog.watch(Some(server.id()));
-        let log = Log::read(server.stderr.take().expect("its log"), P::READY);
-        log.wait_until_ready().inspect_err(|_| {
-            self.watchdog.watch(None);
-            let _ = server.kill();
-            let _ = server.wait();
-        })?;
-        self.running = Some(server);
+        let program = P::program(self.account, self.watchdog.folder(), self.port, &self.settings);
+        self.running = Some(start(program, &self.watchdog, P::READY)?);
         Ok(())
     }
 }
 
-fn free_port() -> u16 {
+/// Starts a server's program, and waits until it logs that it is ready; says what it logged if it ends before.
+pub(crate) fn start(mut program: Command, watchdog: &Watchdog, ready: &'static str) -> Result<Child, String> {
+    let mut server = program
+        .current_dir(watchdog.folder())
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a server's program");
+    watchdog.watch(Some(server.id()));
+    let log = Log::read(server.stderr.take().expect("its log"), ready);
+    log.wait_until_ready().inspect_err(|_| {
+        watchdog.watch(None);
+        let _ = server.kill();
+        let _ = server.wait();
+    })?;
+    Ok(server)
+}
+
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a loopback interface");
     listener.local_addr().expect("an address").port()
 }

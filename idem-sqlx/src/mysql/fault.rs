@@ -4,10 +4,14 @@ use idem_core::store::{StoreError, StoreErrorKind};
 use sqlx::mysql::MySqlDatabaseError;
 
 use crate::fault::{Fault, Told, misconfigured};
+use crate::tls;
 
 /// Names the fault of an error that sqlx returned.
 pub(super) fn of(error: sqlx::Error) -> Fault {
     use StoreErrorKind::{Corrupt, Misconfigured, TimedOut, Unavailable};
+    if let Some(reason) = tls::refused(&error) {
+        return Fault::Broken(misconfigured(reason));
+    }
     match error {
         sqlx::Error::Database(database) => match database.try_downcast::<MySqlDatabaseError>() {
             Ok(database) => of_server(&database),

@@ -166,6 +166,9 @@ impl PostgresBuilder {
         let has_name = options.get_application_name().is_some();
         let options =
             if has_name { options } else { options.application_name("idem") }.disable_statement_logging();
+        // sqlx sets it for old servers, and a proxy may refuse who sets it. From PostgreSQL 12 on it says what the default
+        // does.
+        let options = options.extra_float_digits(None);
         let ear = (self.listen && self.prepared).then(|| Ear::new(options.clone(), names.table.as_str()));
         let transactions = match &self.place {
             Place::Pool(pool) => pool.clone(),

@@ -2,6 +2,12 @@
 
 use idem_core::store::{StoreError, StoreErrorKind};
 
+use crate::tls;
+
+/// What to do where prepared statements meet.
+const NOT_PREPARED: &str =
+    "behind a transaction-pooling proxy that does not keep prepared statements, use `prepared(false)`";
+
 /// Why a statement was not executed.
 #[derive(Debug)]
 pub(super) enum Fault {
@@ -40,10 +46,13 @@ impl Fault {
             // A statement or lock time-out of the role or the database.
             b"57014" => Self::Refused(with(TimedOut, told)),
             b"55P03" => Self::Blocked(with(TimedOut, told)),
-            // A prepared statement that this connection's server does not have, or has from somebody else.
-            b"26000" | b"42P05" | b"08P01" => Self::Broken(advised(
-                "behind a transaction-pooling proxy that does not keep prepared statements, use `prepared(false)`",
+            b"08P01" if database.message().contains("startup parameter") => Self::Broken(advised(
+                "behind a proxy, leave `options` out of the URL, or add to the proxy's `ignore_startup_parameters`",
             )),
+            // Somebody else's prepared statement has the name of ours, so the next might be taken for ours: no second try.
+            b"42P05" => Self::Refused(advised(NOT_PREPARED)),
+            // A prepared statement that this connection's server does not have, or of which it expects other values.
+            b"26000" | b"08P01" => Self::Broken(advised(NOT_PREPARED)),
             // PostgreSQL takes nothing more in a transaction that has met an error.
             b"25P02" => Self::Refused(with(
                 CommitRefused,
@@ -74,6 +83,9 @@ impl Fault {
     }
 
     fn unreachable(error: sqlx::Error) -> Self {
+        if let Some(reason) = tls::refused(&error) {
+            return Self::Broken(misconfigured(reason));
+        }
         let kind = match error {
             sqlx::Error::Configuration(_) => StoreErrorKind::Misconfigured,
             sqlx::Error::PoolTimedOut => StoreErrorKind::TimedOut,

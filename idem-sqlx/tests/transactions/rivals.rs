@@ -93,7 +93,7 @@ macro_rules! tests {
 
         /// Sees that the connection is in no transaction and nothing is locked.
         async fn assert_untouched(place: &Place, pool: &Pool) {
-            sqlx::query("INSERT INTO ledger (entry) VALUES ('probe')").execute(pool).await.unwrap();
+            sqlx::raw_sql("INSERT INTO ledger (entry) VALUES ('probe')").execute(pool).await.unwrap();
             let seen: Vec<_> = place.entries().await.into_iter().filter(|entry| entry == "probe").collect();
             assert_eq!(seen.len(), 1, "what is written without a transaction is there for all");
             sqlx::query("DELETE FROM ledger WHERE entry = 'probe'").execute(&place.pool).await.unwrap();
@@ -109,7 +109,7 @@ macro_rules! tests {
             let slow = |begun: oneshot::Sender<()>| {
                 |mut tx: Tx<Transaction>, _: Run| async move {
                     write(&mut tx, "slow").await?;
-                    let statement = sqlx::query(SLOW);
+                    let statement = sqlx::query(SLOW).persistent(PREPARED);
                     let statement = statement.execute(&mut **tx);
                     begun.send(()).unwrap();
                     statement.await.map_err(|error| error.to_string())?;

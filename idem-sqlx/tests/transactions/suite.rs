@@ -3,8 +3,9 @@
 /// What the work of these tests writes.
 pub(crate) const LEDGER: &str = "CREATE TABLE ledger (entry VARCHAR(40) NOT NULL)";
 
+/// Where statements cannot be prepared, `false` says so.
 macro_rules! tests {
-    () => {
+    ($($prepared:literal)?) => {
         use std::sync::Arc;
         use std::time::{Duration, Instant};
 
@@ -20,6 +21,9 @@ macro_rules! tests {
 
         type Transaction = <Store as TransactionalStore>::Transaction;
         type Ended = Result<Outcome<Result<String, String>>, Error>;
+
+        /// Whether the work's statements are prepared once for each connection.
+        const PREPARED: bool = true $(&& $prepared)?;
 
         /// Far more than anything here takes, and far less than a time-out.
         const SOON: Duration = Duration::from_secs(3);
@@ -40,9 +44,9 @@ macro_rules! tests {
 
         async fn write(tx: &mut Tx<Transaction>, entry: &'static str) -> Result<(), String> {
             let insert = sqlx::query("INSERT INTO ledger (entry) VALUES ('x')");
-            insert.execute(&mut ***tx).await.map_err(|error| error.to_string())?;
+            insert.persistent(PREPARED).execute(&mut ***tx).await.map_err(|error| error.to_string())?;
             let name = sqlx::query(sqlx::AssertSqlSafe(format!("UPDATE ledger SET entry = '{entry}' WHERE entry = 'x'")));
-            name.execute(&mut ***tx).await.map_err(|error| error.to_string())?;
+            name.persistent(PREPARED).execute(&mut ***tx).await.map_err(|error| error.to_string())?;
             Ok(())
         }
 
@@ -271,7 +275,7 @@ macro_rules! tests {
                 let _ = tokio::time::timeout(Duration::from_micros(20 * cut), call).await;
                 let entry = format!("mark {cut:03}");
                 let mark = format!("INSERT INTO ledger (entry) VALUES ('{entry}')");
-                sqlx::query(sqlx::AssertSqlSafe(mark)).execute(&pool).await.unwrap();
+                sqlx::raw_sql(sqlx::AssertSqlSafe(mark)).execute(&pool).await.unwrap();
                 // Written on the one connection of that pool, and seen on another.
                 assert!(place.entries().await.contains(&entry), "{entry}");
             }
