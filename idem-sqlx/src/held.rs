@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use idem_core::record::RecordId;
+use idem_core::store::Claimed;
 use tokio::sync::watch;
 
 use crate::waiters::Waiters;
@@ -38,6 +39,8 @@ pub(crate) struct Ticket {
     digest: [u8; 32],
     /// Dropped when the claim is decided.
     undecided: Option<watch::Sender<()>>,
+    /// Whether those who wait for the record are to look again when this is dropped.
+    has_news: bool,
 }
 
 /// What an attempt to claim a record met in this process.
@@ -67,7 +70,7 @@ impl Held {
         let (undecided, decided) = watch::channel(());
         records.insert(digest, Progress::Claiming(decided));
         self.count.fetch_add(1, Ordering::AcqRel);
-        Entered::First(Ticket { held: Arc::clone(self), digest, undecided: Some(undecided) })
+        Entered::First(Ticket { held: Arc::clone(self), digest, undecided: Some(undecided), has_news: false })
     }
 
     /// Whether an open transaction holds the record.
@@ -112,6 +115,15 @@ impl Ticket {
     pub(crate) fn granted(&mut self) {
         self.held.lock().insert(self.digest, Progress::Open);
         self.undecided = None;
+        self.has_news = true;
+    }
+
+    /// Notes why the claim was refused.
+    ///
+    /// What is in flight elsewhere is no news to those who wait for it: woken, they would ask, be refused and wake the
+    /// others, as fast as the database can answer.
+    pub(crate) fn refused(&mut self, why: &Claimed) {
+        self.has_news = !matches!(why, Claimed::InFlight { .. });
     }
 }
 
@@ -119,6 +131,8 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         self.held.lock().remove(&self.digest);
         self.held.count.fetch_sub(1, Ordering::AcqRel);
-        self.held.waiters.wake_digest(&self.digest);
+        if self.has_news {
+            self.held.waiters.wake_digest(&self.digest);
+        }
     }
 }

@@ -333,6 +333,7 @@ where
                 Begun::Granted { attempt, transaction, hold }
             }
             BegunOnce::Refused(refused) => {
+                ticket.refused(&refused);
                 self.note_replay(&refused);
                 Begun::Refused(refused)
             }

@@ -91,6 +91,7 @@ mod postgres {
     mod commits;
     mod counts;
     pub(crate) mod idle;
+    mod waiters;
     mod wire;
 
     use idem_sqlx::PostgresStore;
