@@ -194,9 +194,7 @@ where
 {
     /// Opens a transaction and claims in it, once.
     async fn begin_once(&self, id: &RecordId, claim: &Claim) -> Result<BegunOnce<B>, Failed> {
-        let database = self.database();
-        // Nobody sees the claim, so nobody renews it: it must last for as long as the work may take.
-        let claim = &Claim { binding: claim.binding.max(LONG), ..claim.clone() };
+        let (database, claim) = (self.database(), &lasting(claim));
         let (mut transaction, turn) = database.open(self.timeout(), claim.lease).await?;
         let limit = Some(self.timeout());
         let mut within = Within { database, connection: &mut *transaction, mark: Mark::own(), limit };
@@ -277,6 +275,11 @@ where
         }
         Err(lost)
     }
+}
+
+/// A claim that lasts for as long as the work in its transaction may take: nobody sees it, so nobody renews it.
+fn lasting(claim: &Claim) -> Claim {
+    Claim { binding: claim.binding.max(LONG), ..claim.clone() }
 }
 
 /// What is told of a transaction that is not committed, and never will be.
@@ -406,6 +409,7 @@ where
         if self.held().is_open(id) {
             return Ok(LOCKED);
         }
+        let claim = &lasting(claim);
         let mut within =
             Within { database: self.database(), connection, mark: Mark::of(claim.owner), limit: None };
         self.in_time(async { decide(&mut within, id, claim).await.map_err(Failed::into_error) }).await

@@ -91,6 +91,20 @@ macro_rules! tests {
             assert_eq!(place.entries().await, ["paid"]);
         }
 
+        #[tokio::test]
+        async fn work_in_a_transaction_that_the_caller_has_may_take_longer_than_that_too() {
+            let place = Place::new().await;
+            let idem = place.engine().await;
+            let short = Duration::from_millis(100);
+            let mut tx = place.pool.begin().await.unwrap();
+            let long = call(&idem, "k", "payload").lease(short).ttl(short);
+            let joined = long.claim_in::<String>(&mut tx).await.unwrap();
+            let Joined::Granted(part) = joined else { panic!("{joined:?}") };
+            tokio::time::sleep(short * 5 / 2).await;
+            part.complete(&mut tx, &"done").await.unwrap();
+            tx.commit().await.unwrap();
+        }
+
         /// Sees that the connection is in no transaction and nothing is locked.
         async fn assert_untouched(place: &Place, pool: &Pool) {
             sqlx::raw_sql("INSERT INTO ledger (entry) VALUES ('probe')").execute(pool).await.unwrap();
