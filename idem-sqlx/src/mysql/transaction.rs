@@ -98,10 +98,11 @@ impl Transactions for MySqlServer {
             let pool = pool.clone();
             ToTheEnd::new(async move { pool.begin().await }).await
         } else {
-            // MariaDB gives up a transaction whose holder has vanished; MySQL does not. Both know whole seconds.
+            // MariaDB gives up a transaction whose holder has vanished; MySQL does not. Both know whole seconds. After a
+            // deadlock, which ends the transaction, what is written is part of another that nobody commits.
             let (wait, idle) = (limit.as_secs().max(1), idle.as_secs().clamp(1, 31_536_000));
             let begin = format!(
-                "SET SESSION innodb_lock_wait_timeout = {wait} /*M!100500 , idle_transaction_timeout = {idle} */; \
+                "SET SESSION autocommit = 0, innodb_lock_wait_timeout = {wait} /*M!100500 , idle_transaction_timeout = {idle} */; \
                  START TRANSACTION"
             );
             let pool = pool.clone();

@@ -27,6 +27,8 @@ fn the_other_process() {
 
 #[cfg(feature = "mysql")]
 mod mysql {
+    mod innodb;
+
     use idem_sqlx::MySqlStore;
     use idem_testkit::{Database, MariaDbServer};
     use sqlx::mysql::{MySqlPool as Pool, MySqlPoolOptions as PoolOptions};
