@@ -23,19 +23,8 @@ impl<S: TransactionalStore> Call<Arc<S>> {
     /// to replay, and commit. Whatever is not committed never was: to give up, roll back. It does not wait for a rival,
     /// whatever [`in_flight`](Call::in_flight) says, since the transaction would be open meanwhile.
     ///
-    /// ```ignore
-    /// let mut tx = pool.begin().await?;
-    /// let call = idem.call("orders.created").key(&order.id).fingerprint(&order);
-    /// match call.claim_in::<Shipment>(&mut *tx).await? {
-    ///     Joined::Replayed(shipment) => Ok(shipment),
-    ///     Joined::Granted(part) => {
-    ///         let shipment = ship(&mut *tx, &order).await?;
-    ///         part.complete(&mut *tx, &shipment).await?;
-    ///         tx.commit().await?;
-    ///         Ok(shipment)
-    ///     }
-    /// }
-    /// ```
+    /// On SQLite begin it as the writer that it will be: `pool.begin_with("BEGIN IMMEDIATE")`. The guide's chapter on
+    /// guarantees has an example.
     ///
     /// # Errors
     ///
