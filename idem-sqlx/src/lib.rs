@@ -26,6 +26,8 @@ mod tls;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod to_the_end;
 mod transaction;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod unlogged;
 mod waiters;
 
 #[cfg(feature = "mysql")]

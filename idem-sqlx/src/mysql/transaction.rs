@@ -6,8 +6,6 @@ use idem_core::store::{StoreError, StoreErrorKind};
 use sqlx::mysql::{MySql, MySqlConnectOptions, MySqlConnection, MySqlPool, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, Transaction};
 use tokio::time::timeout;
-use tracing::instrument::WithSubscriber as _;
-use tracing::subscriber::NoSubscriber;
 
 use super::{MySqlServer, Pauses, fault, is_decided, is_new};
 use crate::database::Found;
@@ -18,6 +16,7 @@ use crate::row::Row;
 use crate::step::{Step, Value, Verb};
 use crate::to_the_end::ToTheEnd;
 use crate::transaction::{Failed, Mark, Transactions, Uncommitted};
+use crate::unlogged::{Shows, unlogged};
 
 /// Where transactions are begun.
 #[derive(Debug)]
@@ -171,8 +170,8 @@ impl Transactions for MySqlServer {
 
     async fn end_in(&self, connection: &mut MySqlConnection, step: &Step) -> Result<u64, Failed> {
         let order = self.order(self.texts.step(step.verb), &step.values)?;
-        let done = async { execute::<MySql>(connection, order).await };
-        Ok(done.with_subscriber(NoSubscriber::default()).await?.changed)
+        let shows = if self.prepared { Shows::Claim } else { Shows::Answer };
+        Ok(unlogged(shows, execute::<MySql>(connection, order)).await?.changed)
     }
 
     async fn set_mark(&self, connection: &mut MySqlConnection, mark: &Mark) -> Result<(), Failed> {
@@ -207,6 +206,5 @@ impl Transactions for MySqlServer {
 /// Executes statements that stand in one text, with their values: what a pool that was handed over would log of it is kept
 /// out of the log.
 async fn simple(connection: &mut MySqlConnection, text: String) -> Result<Done<MySql>, Fault> {
-    let done = async { execute::<MySql>(connection, Order::Simple(text)).await };
-    done.with_subscriber(NoSubscriber::default()).await
+    unlogged(Shows::Claim, execute::<MySql>(connection, Order::Simple(text))).await
 }

@@ -6,8 +6,6 @@ use idem_core::store::{StoreError, StoreErrorKind};
 use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Executor as _, Transaction};
 use tokio::time::timeout;
-use tracing::instrument::WithSubscriber as _;
-use tracing::subscriber::NoSubscriber;
 
 use super::Postgres;
 use super::fault::Fault;
@@ -18,6 +16,7 @@ use crate::database::Found;
 use crate::step::{Step, Value, Verb};
 use crate::to_the_end::ToTheEnd;
 use crate::transaction::{Failed, Mark, Transactions, Uncommitted};
+use crate::unlogged::{Shows, unlogged};
 
 impl From<Fault> for Failed {
     fn from(fault: Fault) -> Self {
@@ -93,7 +92,8 @@ impl Transactions for Postgres {
             let arguments = bind(&step.values).map_err(Fault::of)?;
             run(connection.fetch_many(sqlx::query_with(AssertSqlSafe(text.prepared()), arguments))).await
         } else {
-            simple(connection, text.with_values(&step.values)).await
+            let text = text.with_values(&step.values);
+            execute(connection, text, Shows::Answer).await
         };
         Ok(done?.changed)
     }
@@ -137,6 +137,9 @@ fn and_set(mark: &Mark) -> String {
 /// Executes statements that stand in one text, with their values: what a pool that was handed over would log of it is kept
 /// out of the log.
 async fn simple(connection: &mut PgConnection, text: String) -> Result<Done, Fault> {
-    let done = async { run(connection.fetch_many(sqlx::raw_sql(AssertSqlSafe(text)))).await };
-    done.with_subscriber(NoSubscriber::default()).await
+    execute(connection, text, Shows::Claim).await
+}
+
+async fn execute(connection: &mut PgConnection, text: String, shows: Shows) -> Result<Done, Fault> {
+    unlogged(shows, async { run(connection.fetch_many(sqlx::raw_sql(AssertSqlSafe(text)))).await }).await
 }
