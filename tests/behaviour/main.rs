@@ -261,9 +261,9 @@ store! { memory_only: Memory;
 // | 3.4 | multipart by its parts | not built yet: compared byte for byte |
 // | 3.5 | two versions of the fingerprint | there is one; that another is an error: `idem-core/src/conformance` |
 // | 4.2 | the hook `on_replay` | not built yet |
-// | 4.3 | `mismatch_status`; 409 beside an uncommitted transaction | not built yet; comes with transaction mode |
-// | 4.4 | waiting for another process | `idem-sqlx/tests/postgres_steps.rs`; SQLite polls: `idem-core/src/conformance/cases/changed.rs` |
-// | 4.9 | racing processes | `idem-sqlx/tests/processes.rs` and `postgres_processes.rs`, `examples/payments/tests/payments/race.rs` |
+// | 4.3 | `mismatch_status`; 409 beside an uncommitted transaction | not built yet; `tests/transactions/handlers.rs`, `idem-sqlx/tests/transactions` |
+// | 4.4 | waiting for another process | `idem-sqlx/tests/postgres_steps.rs`, in transactions `idem-sqlx/tests/transactions/processes.rs`; others poll: `idem-core/src/conformance/cases/changed.rs` |
+// | 4.9 | racing processes | `idem-sqlx/tests/*_processes.rs` and `idem-sqlx/tests/transactions/processes.rs`, `examples/payments/tests/payments/race.rs` |
 // | errors | `docs_url` | not built yet; the rendering: `idem-core/src/http/problem.rs` |
 // | 5.7 | what a layer leaves | comes with the layer |
 // | 5.8 | streams that outgrow the limit while they are written; upgrades; bodies that break off | `tests/axum_adapter/response.rs` |
@@ -271,4 +271,5 @@ store! { memory_only: Memory;
 // | 6.2, 6.4 | paused holders (SIGSTOP) | `examples/payments/tests/payments/zombie.rs`; under paused time: `idem-core/tests/engine/leases.rs` |
 // | 6.3 | processes that are killed (SIGKILL) | `examples/payments/tests/payments/crash.rs` |
 // | 6.6 | a clock that is moved to the edge of expiry | `idem-core/src/conformance/cases/expiry.rs` |
-// | all | actix, tower layer, transaction mode, other stores | come later |
+// | 5, 6, 7 | what transaction mode makes of them | `tests/transactions`, `idem-sqlx/tests/transactions`, `examples/payments/tests/payments` |
+// | all | actix, tower layer, Redis | come later |
