@@ -11,7 +11,7 @@ use super::Postgres;
 use super::fault::Fault;
 use super::found::found;
 use super::lines::{Done, run};
-use super::text::bind;
+use super::text::{Text, bind};
 use crate::database::Found;
 use crate::step::{Step, Value, Verb};
 use crate::to_the_end::ToTheEnd;
@@ -64,13 +64,16 @@ impl Transactions for Postgres {
             }
             None => &self.texts.claim_joined,
         };
-        // One message, so that claim and mark are one trip. Such a message cannot be prepared.
-        let rows = simple(connection, text.with_values(&values) + &and_set(mark)).await?.rows;
+        let rows = self.take_in(connection, text, &values, mark).await?.rows;
         match found(rows.first()).map_err(Failed::Refused)? {
             Found::Record(row) if row.gone_at <= row.now => {
                 let step = Step { verb: Verb::Reclaim, values: step.values.clone() };
                 let changed = self.take_over_in(connection, &step, mark).await?;
                 Ok(if changed == 1 { Found::Nothing } else { Found::Vanished })
+            }
+            Found::Nothing if self.prepared => {
+                self.set_mark(connection, mark).await?;
+                Ok(Found::Nothing)
             }
             found => Ok(found),
         }
@@ -82,15 +85,17 @@ impl Transactions for Postgres {
         step: &Step,
         mark: &Mark,
     ) -> Result<u64, Failed> {
-        let text = self.texts.step(step.verb).with_values(&step.values) + &and_set(mark);
-        Ok(simple(connection, text).await?.changed)
+        let taken = self.take_in(connection, self.texts.step(step.verb), &step.values, mark).await?;
+        if self.prepared {
+            self.set_mark(connection, mark).await?;
+        }
+        Ok(taken.changed)
     }
 
     async fn end_in(&self, connection: &mut PgConnection, step: &Step) -> Result<u64, Failed> {
         let text = self.texts.step(step.verb);
         let done = if self.prepared {
-            let arguments = bind(&step.values).map_err(Fault::of)?;
-            run(connection.fetch_many(sqlx::query_with(AssertSqlSafe(text.prepared()), arguments))).await
+            prepared(connection, text, &step.values).await
         } else {
             let text = text.with_values(&step.values);
             execute(connection, text, Shows::Answer).await
@@ -127,6 +132,29 @@ impl Transactions for Postgres {
             ))),
         }
     }
+}
+
+impl Postgres {
+    /// Takes a step. Prepared, it leaves the mark to be set; planning it each time would cost more than that trip. Not
+    /// prepared, both are one message.
+    async fn take_in(
+        &self,
+        connection: &mut PgConnection,
+        text: &Text,
+        values: &[Value],
+        mark: &Mark,
+    ) -> Result<Done, Fault> {
+        if self.prepared {
+            prepared(connection, text, values).await
+        } else {
+            simple(connection, text.with_values(values) + &and_set(mark)).await
+        }
+    }
+}
+
+async fn prepared(connection: &mut PgConnection, text: &Text, values: &[Value]) -> Result<Done, Fault> {
+    let arguments = bind(values).map_err(Fault::of)?;
+    run(connection.fetch_many(sqlx::query_with(AssertSqlSafe(text.prepared()), arguments))).await
 }
 
 /// What sets the mark, after another statement in the same text.

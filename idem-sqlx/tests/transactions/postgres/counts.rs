@@ -105,7 +105,7 @@ async fn a_transaction_costs_three_statements_two_trips_and_no_commit_more_than_
     let with = trips(before).await;
     let expected = [("BEGIN", 1), ("WITH", 1), ("SAVEPOINT", 1), ("INSERT", 1), ("UPDATE", 1), ("COMMIT", 1)];
     assert_eq!(observer.executed().await, counts(expected));
-    assert_eq!(with, without.0 + 2, "one for the claim, one for the answer");
+    assert_eq!(with, without.0 + 3, "one each for the claim, the mark and the answer");
     println!(
         "bare: {} trips, {bytes_without} bytes of log; fresh: {with} trips, {} bytes",
         without.0,
