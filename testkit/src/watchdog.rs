@@ -13,7 +13,8 @@ folder=$1
 server=
 while read -r line; do server=$line; done
 if [ -n "$server" ]; then
-    all="$server $(awk -v of="$server" '/^Pid:/ { pid = $2 } /^PPid:/ && $2 == of { print pid }' /proc/[0-9]*/status 2>/dev/null)"
+    # Not awk: some stop at the first process that ends meanwhile.
+    all="$server $(grep -ls "^PPid:[[:space:]]*$server\$" /proc/[0-9]*/status | cut -d / -f 3)"
     kill -s QUIT "$server"
     for pid in $all; do kill -s CONT "$pid"; done
     for tenth in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
