@@ -32,6 +32,7 @@ pub mod policy;
 pub mod record;
 pub mod run;
 pub mod store;
+pub mod stored;
 mod sync;
 pub mod telemetry;
 mod tracker;

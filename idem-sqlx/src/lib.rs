@@ -15,8 +15,6 @@ mod held;
 #[cfg(feature = "mysql")]
 mod lines;
 mod record;
-mod row;
-mod span;
 mod step;
 mod store;
 mod sweeper;
@@ -28,7 +26,6 @@ mod to_the_end;
 mod transaction;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod unlogged;
-mod waiters;
 
 #[cfg(feature = "mysql")]
 pub mod mysql;
@@ -36,6 +33,8 @@ pub mod mysql;
 pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+
+use idem_core::stored::{row, span, waiters};
 
 pub use dialect::Migration;
 #[cfg(feature = "mysql")]

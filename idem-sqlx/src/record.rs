@@ -30,7 +30,7 @@ where
     Ok(Row {
         operation: text(0)?.to_owned(),
         hint: KeyHint::from_stored(text(1)?),
-        phase: Phase::from_str(text(2)?).ok_or_else(|| corrupt("a state"))?,
+        phase: Phase::from_name(text(2)?).ok_or_else(|| corrupt("a state"))?,
         fingerprint: Fingerprint::from_bytes(&blob(3)?).ok_or_else(|| corrupt("a fingerprint"))?,
         owner: Owner::from_bytes(blob(4)?.try_into().map_err(|_| corrupt("an owner"))?),
         attempt: u32::try_from(int(5)?).map_err(|_| corrupt("an attempt"))?,

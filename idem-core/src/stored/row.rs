@@ -1,44 +1,61 @@
-//! Rows: a record as the database holds it, and what a claim may do with it.
+//! Rows: a record as a store's server holds it, and what a claim may do with it.
 
-use idem_core::answer::Answer;
-use idem_core::fingerprint::{Comparison, Fingerprint};
-use idem_core::key::KeyHint;
-use idem_core::owner::Owner;
-use idem_core::record::{Record, State};
-use idem_core::store::{Claim, Claimed, OnCrash};
+use crate::answer::Answer;
+use crate::fingerprint::{Comparison, Fingerprint};
+use crate::key::KeyHint;
+use crate::owner::Owner;
+use crate::record::{Record, State};
+use crate::store::{Claim, Claimed, OnCrash};
 
-use crate::span::{self, NEVER};
+use super::span::{self, NEVER};
 
-/// A record that is not gone, with the database's now. Times are microseconds.
+/// A record that is not gone, with the server's now. Times are microseconds, and [`NEVER`] is the end of what does not end.
 #[derive(Debug, Clone)]
 pub struct Row {
-    pub(crate) operation: String,
-    pub(crate) hint: KeyHint,
-    pub(crate) phase: Phase,
-    pub(crate) fingerprint: Fingerprint,
-    pub(crate) owner: Owner,
-    pub(crate) attempt: u32,
-    pub(crate) on_crash: OnCrash,
-    pub(crate) created_at: i64,
-    pub(crate) lease_until: i64,
-    pub(crate) expires_at: i64,
-    pub(crate) gone_at: i64,
+    /// The operation, in clear.
+    pub operation: String,
+    /// The first characters of the key.
+    pub hint: KeyHint,
+    /// The part of its state that is written.
+    pub phase: Phase,
+    /// What it is bound to.
+    pub fingerprint: Fingerprint,
+    /// Who claimed it last; nobody that there is, if an operator settled it.
+    pub owner: Owner,
+    /// How many times the work was begun.
+    pub attempt: u32,
+    /// What its last holder said is to happen if it crashes.
+    pub on_crash: OnCrash,
+    /// When the first attempt was granted.
+    pub created_at: i64,
+    /// When the lease ends; of no meaning unless in flight.
+    pub lease_until: i64,
+    /// When it is no longer replayed, or free and unbound.
+    pub expires_at: i64,
+    /// When it is absent; later than its expiry if it then is refused for a while.
+    pub gone_at: i64,
     /// Read only where it is asked for.
-    pub(crate) answer: Option<Answer>,
-    pub(crate) now: i64,
+    pub answer: Option<Answer>,
+    /// The time of the server when it was read.
+    pub now: i64,
 }
 
 /// The part of a state that is written; the rest is a matter of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub enum Phase {
+    /// Claimed: in flight, or lapsed, or unknown once that.
     InFlight,
+    /// Failed, and free.
     Failed,
+    /// Completed: replayed, or refused once its expiry is over.
     Completed,
+    /// Of unknown outcome.
     Unknown,
 }
 
 impl Phase {
-    pub(crate) const fn as_str(self) -> &'static str {
+    /// Its name where it is written as text.
+    pub const fn as_str(self) -> &'static str {
         match self {
             Self::InFlight => "in_flight",
             Self::Failed => "failed",
@@ -47,7 +64,8 @@ impl Phase {
         }
     }
 
-    pub(crate) fn from_str(text: &str) -> Option<Self> {
+    /// The phase of that name.
+    pub fn from_name(text: &str) -> Option<Self> {
         [Self::InFlight, Self::Failed, Self::Completed, Self::Unknown]
             .into_iter()
             .find(|p| p.as_str() == text)
@@ -56,18 +74,23 @@ impl Phase {
 
 /// What a claim may do with a row.
 #[derive(Debug)]
-pub(crate) enum Judgement {
+pub enum Judgement {
     /// Nothing; this is its answer.
     Refused(Claimed),
     /// Take it over, if it is still as it was found.
-    Free { attempt: u32, fingerprint: Fingerprint },
+    Free {
+        /// Which attempt it then is.
+        attempt: u32,
+        /// What the record is bound to then.
+        fingerprint: Fingerprint,
+    },
     /// Nothing: it is completed, and its answer is not there.
     Unreadable,
 }
 
 impl Row {
     /// Where the record stands.
-    pub(crate) fn state(&self) -> State {
+    pub fn state(&self) -> State {
         match self.phase {
             Phase::InFlight if self.lease_until > self.now => State::InFlight,
             Phase::InFlight if self.on_crash == OnCrash::Reject => State::Unknown,
@@ -80,12 +103,12 @@ impl Row {
     }
 
     /// Whether a claim may be granted it.
-    pub(crate) fn is_free(&self) -> bool {
+    pub fn is_free(&self) -> bool {
         matches!(self.state(), State::Failed | State::Lapsed)
     }
 
     /// Decides a claim, in the order of the contract: expiry, fingerprint, state.
-    pub(crate) fn judge(&self, claim: &Claim) -> Judgement {
+    pub fn judge(&self, claim: &Claim) -> Judgement {
         let state = self.state();
         if state == State::Expired {
             return Judgement::Refused(Claimed::Expired);
@@ -123,7 +146,7 @@ impl Row {
     }
 
     /// The record as the contract shows it.
-    pub(crate) fn into_record(self) -> Record {
+    pub fn into_record(self) -> Record {
         let state = self.state();
         let ends = if state == State::Expired { self.gone_at } else { self.expires_at };
         let left = |end: i64| (end != NEVER).then(|| span::left(self.now, end));

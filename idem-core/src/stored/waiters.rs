@@ -6,13 +6,13 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::record::{RecordId, State};
 use futures_util::future::{Either, select};
-use idem_core::record::{RecordId, State};
 use rand::RngExt as _;
 use tokio::sync::Notify;
 use tokio::time::{sleep, timeout};
 
-use crate::row::Row;
+use super::row::Row;
 
 /// The first pause between two looks at a record that another process may change.
 const SHORTEST: Duration = Duration::from_millis(5);
@@ -36,20 +36,19 @@ struct Waiter<'a> {
 
 impl Waiters {
     /// Wakes those who wait for this record.
-    pub(crate) fn wake(&self, id: &RecordId) {
+    pub fn wake(&self, id: &RecordId) {
         self.wake_digest(id.digest());
     }
 
     /// Wakes those who wait for the record of this digest.
-    pub(crate) fn wake_digest(&self, digest: &[u8; 32]) {
+    pub fn wake_digest(&self, digest: &[u8; 32]) {
         if let Some(bell) = lock(&self.0).get(digest) {
             bell.notify_waiters();
         }
     }
 
     /// Wakes everybody: they may have missed a change.
-    #[cfg(feature = "postgres")]
-    pub(crate) fn wake_all(&self) {
+    pub fn wake_all(&self) {
         lock(&self.0).values().for_each(|bell| bell.notify_waiters());
     }
 
@@ -57,7 +56,7 @@ impl Waiters {
     ///
     /// A store that changes it elsewhere rings no bell here, unless it is expected to. So the record is read now and then,
     /// with growing pauses.
-    pub(crate) async fn wait<F, L>(
+    pub async fn wait<F, L>(
         &self,
         id: &RecordId,
         at_most: Duration,
@@ -132,6 +131,6 @@ fn in_flight(row: &Row) -> Option<Duration> {
 }
 
 /// Half to three halves of a pause: those who came together shall not look together.
-pub(crate) fn jittered(pause: Duration) -> Duration {
+pub fn jittered(pause: Duration) -> Duration {
     pause.mul_f64(rand::rng().random_range(0.5..1.5))
 }

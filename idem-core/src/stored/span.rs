@@ -1,26 +1,26 @@
-//! Spans: durations as the databases count them, in whole microseconds.
+//! Spans: durations as servers count them, in whole microseconds.
 
 use std::time::Duration;
 
 /// The end of what does not end.
-pub(crate) const NEVER: i64 = i64::MAX;
+pub const NEVER: i64 = i64::MAX;
 
 /// The longest span, about 36,000 years: two of them and a date never overflow.
 const LONGEST: i64 = 1 << 60;
 
-/// What a database's clock may be coarser than a microsecond by.
+/// What a server's clock may be coarser than a microsecond by.
 ///
 /// A moment read from a clock that ticks each millisecond is up to one millisecond old, so a span that starts there
 /// must be that much longer to be never shorter than promised.
 const TICK: i64 = 1_000;
 
-/// The span to add to a database's now. Zero stays zero; others are rounded up to the clock's ticks, and one more.
-pub(crate) fn to_micros(span: Duration) -> i64 {
+/// The span to add to a server's now. Zero stays zero; others are rounded up to the clock's ticks, and one more.
+pub fn to_micros(span: Duration) -> i64 {
     if span.is_zero() { 0 } else { whole_ticks(span).saturating_add(TICK).min(LONGEST) }
 }
 
-/// The span of `first` and then `second`, to add to a database's now.
-pub(crate) fn one_after_another(first: Duration, second: Duration) -> i64 {
+/// The span of `first` and then `second`, to add to a server's now.
+pub fn one_after_another(first: Duration, second: Duration) -> i64 {
     if first.is_zero() { to_micros(second) } else { to_micros(first) + whole_ticks(second) }
 }
 
@@ -33,12 +33,12 @@ fn whole_ticks(span: Duration) -> i64 {
 }
 
 /// What is surely left from `now` to `end`, zero if nothing; the tick that [`to_micros`] added is not told.
-pub(crate) fn left(now: i64, end: i64) -> Duration {
+pub fn left(now: i64, end: i64) -> Duration {
     between(now.saturating_add(TICK), end)
 }
 
 /// From `start` to `end`, zero if they are the other way round.
-pub(crate) fn between(start: i64, end: i64) -> Duration {
+pub fn between(start: i64, end: i64) -> Duration {
     Duration::from_micros(u64::try_from(end.saturating_sub(start)).unwrap_or(0))
 }
 
