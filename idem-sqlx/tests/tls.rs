@@ -7,7 +7,7 @@ use std::error::Error as _;
 
 use common::{DAY, completed, id};
 use idem_core::store::{StoreError, StoreErrorKind};
-use idem_testkit::{Certificates, Database, Product, Server};
+use idem_testkit::{Certificates, Database, Server, SqlProduct};
 
 /// A server that shows a certificate, which is for `localhost` alone.
 struct Encrypted<P> {
@@ -15,7 +15,7 @@ struct Encrypted<P> {
     server: Server<P>,
 }
 
-impl<P: Product> Encrypted<P> {
+impl<P: SqlProduct> Encrypted<P> {
     fn start(settings: impl FnOnce(&str, &str) -> Vec<String>) -> Self {
         let certificates = Certificates::for_a::<P>();
         let [certificate, key] =

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 
-use crate::server::Product;
+use crate::sql::SqlProduct;
 
 /// A database of one test.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ pub struct Database {
 }
 
 impl Database {
-    pub(crate) fn new<P: Product>(url: String, name: String, admin: Option<String>) -> Self {
+    pub(crate) fn new<P: SqlProduct>(url: String, name: String, admin: Option<String>) -> Self {
         Self {
             name,
             url,

@@ -4,8 +4,8 @@
 //! user that is not root. It is gone when its owner is dropped or the test process ends, in whatever way. One server is
 //! shared by the tests of a program; who wants to kill or pause one starts one of his own.
 //!
-//! `scripts/setup` installs what is needed on Debian. `IDEM_TEST_POSTGRES_URL` and `IDEM_TEST_MYSQL_URL` name servers that
-//! are used instead of shared ones of our own.
+//! `scripts/setup` installs what is needed on Debian. `IDEM_TEST_POSTGRES_URL`, `IDEM_TEST_MYSQL_URL` and
+//! `IDEM_TEST_REDIS_URL` name servers that are used instead of shared ones of our own.
 
 mod account;
 mod certificates;
@@ -17,7 +17,9 @@ mod pgbouncer;
 mod postgres;
 mod process;
 mod proxy;
+mod redis;
 mod server;
+mod sql;
 mod watchdog;
 
 pub use account::Account;
@@ -28,4 +30,6 @@ pub use mariadb::{MariaDb, MariaDbServer};
 pub use pgbouncer::PgBouncer;
 pub use postgres::{Postgres, PostgresServer};
 pub use proxy::Proxy;
+pub use redis::{Redis, RedisConnection, RedisProduct, RedisServer, Reply, redis_namespace};
 pub use server::{Product, Server};
+pub use sql::SqlProduct;

@@ -9,7 +9,8 @@ use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Row as _};
 
 use crate::account::Account;
-use crate::server::{Product, Server, USER};
+use crate::server::{Product, Server};
+use crate::sql::{self, SqlProduct, USER};
 
 /// A server of MariaDB. `IDEM_TEST_MYSQL_URL` names one that is used instead of a shared one of our own.
 ///
@@ -26,17 +27,9 @@ const TABLES: [&str; 2] = ["system_tables.sql", "performance_tables.sql"];
 
 impl Product for MariaDb {
     const NAME: &str = "MariaDB";
-    const SCHEME: &str = "mysql";
-    const VARIABLE: &str = "IDEM_TEST_MYSQL_URL";
     const ACCOUNT: &str = "mysql";
-    const ADMIN: &str = "mysql";
     const READY: &str = "ready for connections";
     const PORT_TAKEN: &str = "Bind on TCP/IP port";
-
-    fn shared() -> &'static OnceLock<MariaDbServer> {
-        static SHARED: OnceLock<MariaDbServer> = OnceLock::new();
-        &SHARED
-    }
 
     /// Does what `mariadb-install-db` does, without help texts and the `sys` schema. That takes 0.3 seconds, and none of
     /// the client's programs, which the script asks for.
@@ -86,6 +79,21 @@ impl Product for MariaDb {
         command.arg(option("datadir", &folder.join("data"))).arg(option("tmpdir", folder));
         command.args(settings.iter().map(|setting| format!("--{setting}")));
         command
+    }
+
+    fn address(port: u16, _: &[String]) -> String {
+        sql::address::<Self>(port)
+    }
+}
+
+impl SqlProduct for MariaDb {
+    const SCHEME: &str = "mysql";
+    const VARIABLE: &str = "IDEM_TEST_MYSQL_URL";
+    const ADMIN: &str = "mysql";
+
+    fn shared() -> &'static OnceLock<MariaDbServer> {
+        static SHARED: OnceLock<MariaDbServer> = OnceLock::new();
+        &SHARED
     }
 
     async fn execute(url: String, sql: String) -> sqlx::Result<()> {

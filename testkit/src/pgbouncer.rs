@@ -7,7 +7,8 @@ use std::sync::OnceLock;
 
 use crate::account::Account;
 use crate::postgres::PostgresServer;
-use crate::server::{USER, free_port, start};
+use crate::server::{free_port, start};
+use crate::sql::USER;
 use crate::watchdog::Watchdog;
 
 /// What it logs when another has its port.

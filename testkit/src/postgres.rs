@@ -10,7 +10,8 @@ use sqlx::postgres::PgConnection;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _};
 
 use crate::account::Account;
-use crate::server::{Product, Server, USER};
+use crate::server::{Product, Server};
+use crate::sql::{self, SqlProduct, USER};
 
 /// A server of PostgreSQL. `IDEM_TEST_POSTGRES_URL` names one that is used instead of a shared one of our own.
 pub type PostgresServer = Server<Postgres>;
@@ -21,17 +22,9 @@ pub struct Postgres;
 
 impl Product for Postgres {
     const NAME: &str = "PostgreSQL";
-    const SCHEME: &str = "postgres";
-    const VARIABLE: &str = "IDEM_TEST_POSTGRES_URL";
     const ACCOUNT: &str = "postgres";
-    const ADMIN: &str = "postgres";
     const READY: &str = "database system is ready to accept connections";
     const PORT_TAKEN: &str = "could not bind";
-
-    fn shared() -> &'static OnceLock<PostgresServer> {
-        static SHARED: OnceLock<PostgresServer> = OnceLock::new();
-        &SHARED
-    }
 
     fn make_data(account: Account, folder: &Path) {
         let made = account
@@ -64,6 +57,21 @@ impl Product for Postgres {
         }
         command.env("LC_ALL", "C");
         command
+    }
+
+    fn address(port: u16, _: &[String]) -> String {
+        sql::address::<Self>(port)
+    }
+}
+
+impl SqlProduct for Postgres {
+    const SCHEME: &str = "postgres";
+    const VARIABLE: &str = "IDEM_TEST_POSTGRES_URL";
+    const ADMIN: &str = "postgres";
+
+    fn shared() -> &'static OnceLock<PostgresServer> {
+        static SHARED: OnceLock<PostgresServer> = OnceLock::new();
+        &SHARED
     }
 
     async fn execute(url: String, sql: String) -> sqlx::Result<()> {

@@ -18,7 +18,8 @@ if [ -n "$server" ]; then
     kill -s QUIT "$server"
     for pid in $all; do kill -s CONT "$pid"; done
     for tenth in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-        kill -s 0 "$server" || break
+        # What has ended is there until its parent looks, which waits for this here.
+        grep -q "^State:[[:space:]]*[^Z[:space:]]" "/proc/$server/status" || break
         sleep 0.1
     done
     for pid in $all; do kill -s KILL "$pid"; done

@@ -5,17 +5,17 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use idem_testkit::{MariaDb, MariaDbServer, Postgres, PostgresServer, Product, Server};
+use idem_testkit::{MariaDb, MariaDbServer, Postgres, PostgresServer, Server, SqlProduct};
 use sqlx::Connection as _;
 use sqlx::mysql::MySqlConnection;
 use sqlx::postgres::PgConnection;
 
-async fn answered<P: Product>(_: &Server<P>, url: &str) -> bool {
+async fn answered<P: SqlProduct>(_: &Server<P>, url: &str) -> bool {
     let asked = P::execute(url.to_owned(), "SELECT 1".to_owned());
     matches!(tokio::time::timeout(Duration::from_secs(1), asked).await, Ok(Ok(())))
 }
 
-async fn each_test_has_a_database_of_its_own<P: Product>(server: &Server<P>) {
+async fn each_test_has_a_database_of_its_own<P: SqlProduct>(server: &Server<P>) {
     let (one, other) = (server.database().await, server.database().await);
     assert_ne!(one.name(), other.name());
     for (database, value) in [(&one, "first"), (&other, "second")] {
@@ -102,7 +102,7 @@ async fn a_session_of_mariadb_can_be_fourteen_hours_ahead() {
 #[test]
 #[ignore = "started by another test"]
 fn the_killed_process() {
-    fn wait<P: Product>(paused: bool) {
+    fn wait<P: SqlProduct>(paused: bool) {
         let mut server = Server::<P>::start(&[]);
         if paused {
             server.pause();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use idem_core::store::{Store, StoreError};
 use idem_sqlx::{Migration, Sweeper, TableName};
-use idem_testkit::{Database, Product};
+use idem_testkit::{Database, SqlProduct};
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
@@ -104,7 +104,7 @@ pub(crate) trait Backend: Sized + Send + Sync + 'static {
 
 /// A backend whose database is on a server.
 pub(crate) trait Served: Backend {
-    type Product: Product;
+    type Product: SqlProduct;
 
     /// Settings of a server whose sessions are isolated as they are not by default.
     const ISOLATIONS: &[&str];
