@@ -98,20 +98,17 @@
 //! responses or add headers of their own belong outside: a replayed response passes through them as the first did.
 //! Authentication belongs outside, too, or into an extractor: a replay is for those who still have access.
 
-mod body;
-mod call;
 mod captured;
-mod course;
-mod keep;
 mod rejection;
+mod reply;
 
-pub use call::HttpCall;
-pub use captured::{AllHeaders, CaptureOptions, Captured, Nothing, Request, Tuned, Via};
+pub use crate::http::{HttpCall, Refused, Reply, Request, Resumed};
+pub use captured::{AllHeaders, CaptureOptions, Captured, Nothing, Tuned, Via};
 pub use idem_core::http::key::Syntax;
 pub use idem_core::policy::Mark;
 #[doc = include_str!("../docs/attribute-axum.md")]
 pub use idem_macros::idempotent_axum as idempotent;
-pub use rejection::{Refused, Rejection, refuse};
+pub use rejection::{Rejection, refuse};
 
 /// What the attribute's expansion calls. Not for others.
 #[doc(hidden)]

@@ -71,6 +71,8 @@ extern crate self as idem;
 
 #[cfg(feature = "axum")]
 pub mod axum;
+#[cfg(feature = "axum")]
+mod http;
 
 #[cfg(all(
     any(doc, doctest),

@@ -8,8 +8,10 @@ use axum::extract::{FromRequest, FromRequestParts, OriginalUri, Request as AxumR
 use http::header::EXPECT;
 use idem_core::http::request::{CapturedRequest, Headers, capture_limit, is_safe};
 
-use super::body::{Buffered, again, buffer, discard};
 use super::rejection::Rejection;
+use super::reply::body_of;
+use crate::http::Request;
+use crate::http::body::{Buffered, Resumed, buffer, discard};
 
 /// How far beyond the limit a body is read so that its sender gets to see the 413, in bytes.
 const DISCARDED: usize = 1024 * 1024;
@@ -78,20 +80,6 @@ impl<E: fmt::Debug, O> fmt::Debug for Captured<E, O> {
     }
 }
 
-/// What idem needs to know of a request: method, path, query, media type, key and body. `Debug` shows method and path.
-#[derive(Clone)]
-pub struct Request {
-    pub(super) captured: CapturedRequest,
-    /// Whether the limit that holds was known when the body was read.
-    pub(super) within_limit: bool,
-}
-
-impl fmt::Debug for Request {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.captured.fmt(f)
-    }
-}
-
 /// Options of [`Captured`]: [`AllHeaders`] or [`Tuned`].
 pub trait CaptureOptions: Send + Sync + 'static {
     /// The most bytes of a body that are read; `None` leaves that to the engine.
@@ -143,7 +131,10 @@ where
     async fn from_request(request: AxumRequest, state: &S) -> Result<Self, Self::Rejection> {
         let (request, captured) = capture(request, O::MAX_REQUEST_BYTES, O::HEADERS).await?;
         let last = E::from_request(request, state).await.map_err(Rejection::Extractor)?;
-        let request = Request { captured, within_limit: O::MAX_REQUEST_BYTES.is_some() };
+        let request = match O::MAX_REQUEST_BYTES {
+            Some(_) => Request::within_limit(captured),
+            None => Request::unlimited(captured),
+        };
         Ok(Self { last, request, options: PhantomData })
     }
 }
@@ -162,7 +153,7 @@ async fn capture<R>(
     let (parts, body) = request.with_limited_body().into_parts();
     match buffer(body, limit).await {
         Buffered::Whole { bytes, trailers } => {
-            let request = AxumRequest::from_parts(parts, again(bytes.clone(), trailers));
+            let request = AxumRequest::from_parts(parts, body_of(Resumed::again(bytes.clone(), trailers)));
             Ok((request, captured.with_body(bytes)))
         }
         Buffered::TooLong(body) => {

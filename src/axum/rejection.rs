@@ -1,12 +1,12 @@
 //! Rejections and problems: what is answered instead of the handler.
 
-use std::sync::Arc;
-
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
-use http_body_util::LengthLimitError;
-use idem_core::error::{Error, ErrorKind};
+use idem_core::error::Error;
 use idem_core::http::problem;
+
+use crate::http::body::is_over_a_limit;
+use crate::http::{Refused, Reply as _, too_large};
 
 /// Why a request was not captured. Nothing is claimed.
 #[derive(Debug)]
@@ -27,12 +27,8 @@ impl<R> Rejection<R> {
 
     /// A limit that somebody else put on the body is a limit, too.
     pub(super) fn broken(error: axum::Error) -> Self {
-        let mut source: Option<&(dyn std::error::Error + 'static)> = Some(&error);
-        while let Some(link) = source {
-            if link.is::<LengthLimitError>() {
-                return Self::TooLarge(too_large(None));
-            }
-            source = link.source();
+        if is_over_a_limit(&error) {
+            return Self::TooLarge(too_large(None));
         }
         Self::Broken(error)
     }
@@ -51,46 +47,7 @@ impl<R: IntoResponse> IntoResponse for Rejection<R> {
     }
 }
 
-pub(super) fn too_large(limit: Option<usize>) -> Error {
-    let error = Error::new(ErrorKind::RequestTooLarge);
-    match limit {
-        Some(limit) => error.with_detail(format!("at most {limit} bytes are allowed")),
-        None => error,
-    }
-}
-
 /// Renders an error as a problem document.
 pub fn refuse(error: &Error) -> Response {
-    problem::render(error, None).map(Into::into)
-}
-
-/// Why idem answered instead of the handler: an extension of the problem document, for layers that write their own.
-///
-/// ```
-/// use axum::middleware::map_response;
-/// use axum::response::{IntoResponse, Response};
-/// use idem::axum::Refused;
-///
-/// async fn house_style(response: Response) -> Response {
-///     match response.extensions().get::<Refused>() {
-///         Some(refused) => (response.status(), refused.error().code()).into_response(),
-///         None => response,
-///     }
-/// }
-/// # let _: axum::Router = axum::Router::new().layer(map_response(house_style));
-/// ```
-#[derive(Debug, Clone)]
-pub struct Refused(Arc<Error>);
-
-impl Refused {
-    /// The error.
-    pub fn error(&self) -> &Error {
-        &self.0
-    }
-
-    pub(super) fn respond(error: Error) -> Response {
-        let mut response = refuse(&error);
-        response.extensions_mut().insert(Self(Arc::new(error)));
-        response
-    }
+    Response::of_bytes(problem::render(error, None))
 }

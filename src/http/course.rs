@@ -2,36 +2,38 @@
 
 use std::sync::Arc;
 
-use axum::response::Response;
 use http::HeaderValue;
 use http::header::HeaderName;
 use idem_core::answer::Answer;
 use idem_core::call::Call;
 use idem_core::error::{Error, ErrorKind, ReplayError};
-use idem_core::http::problem::{REPLAYED, key_help};
+use idem_core::http::problem::key_help;
 use idem_core::http::response::decode;
 use idem_core::outcome::Outcome;
 use idem_core::transaction::{TransactionalStore, Tx, Writes};
 
 use super::call::HttpCall;
-use super::rejection::Refused;
+use super::keep::Keeper;
+use super::refused::Refused;
+use super::reply::Reply;
 
 impl<S> HttpCall<S> {
     /// Runs the handler once; it goes on if the client goes away.
-    pub async fn run<F>(self, handler: F) -> Response
+    pub async fn run<R, F>(self, handler: F) -> R
     where
-        F: Future<Output = Response> + Send + 'static,
+        R: Reply + Send + 'static,
+        R::Body: Send,
+        R::Rest: Send,
+        F: Future<Output = R> + Send + 'static,
     {
         if self.is_safe() {
             return handler.await;
         }
-        let key_header = self.key_header_read();
-        match self.ready() {
+        match self.prepare() {
             Err(error) => Refused::respond(error),
-            Ok((call, keeper)) => {
-                let manners = Manners { marker: marker(&call), key_header };
-                let outcome = call.execute(move |run| keeper.watch(run, handler), replay).await;
-                manners.finish(outcome)
+            Ok((call, keeper, manners)) => {
+                let replay = manners.replay();
+                manners.finish(call.execute(move |run| keeper.watch(run, handler), replay).await)
             }
         }
     }
@@ -39,22 +41,29 @@ impl<S> HttpCall<S> {
     /// Runs the handler once, in the caller's own future: for handlers that borrow, or are not `Send`.
     ///
     /// If the client goes away, that counts as a crash: the key is held until its lease ends.
-    pub async fn run_inline<F>(self, handler: F) -> Response
+    pub async fn run_inline<R, F>(self, handler: F) -> R
     where
-        F: Future<Output = Response>,
+        R: Reply,
+        F: Future<Output = R>,
     {
         if self.is_safe() {
             return handler.await;
         }
-        let key_header = self.key_header_read();
-        match self.ready() {
+        match self.prepare() {
             Err(error) => Refused::respond(error),
-            Ok((call, keeper)) => {
-                let manners = Manners { marker: marker(&call), key_header };
-                let outcome = call.execute_inline(|run| keeper.watch(run, handler), replay).await;
-                manners.finish(outcome)
+            Ok((call, keeper, manners)) => {
+                let replay = manners.replay();
+                manners.finish(call.execute_inline(|run| keeper.watch(run, handler), replay).await)
             }
         }
+    }
+
+    /// What there is to know before the call is run.
+    fn prepare(self) -> Result<(Call<S>, Keeper, Manners), Error> {
+        let key_header = self.key_header_read();
+        let (call, keeper) = self.ready()?;
+        let manners = Manners { marker: keeper.marker.clone(), key_header };
+        Ok((call, keeper, manners))
     }
 }
 
@@ -94,17 +103,19 @@ impl<S: TransactionalStore> HttpCall<Arc<S>> {
     ///         .await
     /// }
     /// ```
-    pub async fn transact<F, Fut>(self, handler: F) -> Response
+    pub async fn transact<R, F, Fut>(self, handler: F) -> R
     where
+        R: Reply + Send + 'static,
+        R::Body: Send,
+        R::Rest: Send,
         F: FnOnce(Tx<S::Transaction>) -> Fut + Send + 'static,
-        Fut: Future<Output = (Response, Writes)> + Send + 'static,
+        Fut: Future<Output = (R, Writes)> + Send + 'static,
     {
         let call = if self.is_safe() { self.without_record() } else { self };
-        let key_header = call.key_header_read();
-        match call.ready() {
+        match call.prepare() {
             Err(error) => Refused::respond(error),
-            Ok((call, keeper)) => {
-                let manners = Manners { marker: marker(&call), key_header };
+            Ok((call, keeper, manners)) => {
+                let replay = manners.replay();
                 let work = move |tx, run| keeper.watch_writes(run, handler(tx));
                 manners.finish(call.execute_transaction(work, replay).await)
             }
@@ -114,26 +125,22 @@ impl<S: TransactionalStore> HttpCall<Arc<S>> {
     /// As [`transact`](Self::transact), in the caller's own future: for handlers that borrow, or are not `Send`.
     ///
     /// If the client goes away, nothing is left of what was written, and the key is free.
-    pub async fn transact_inline<F, Fut>(self, handler: F) -> Response
+    pub async fn transact_inline<R, F, Fut>(self, handler: F) -> R
     where
+        R: Reply,
         F: FnOnce(Tx<S::Transaction>) -> Fut,
-        Fut: Future<Output = (Response, Writes)>,
+        Fut: Future<Output = (R, Writes)>,
     {
         let call = if self.is_safe() { self.without_record() } else { self };
-        let key_header = call.key_header_read();
-        match call.ready() {
+        match call.prepare() {
             Err(error) => Refused::respond(error),
-            Ok((call, keeper)) => {
-                let manners = Manners { marker: marker(&call), key_header };
+            Ok((call, keeper, manners)) => {
+                let replay = manners.replay();
                 let work = |tx, run| keeper.watch_writes(run, handler(tx));
                 manners.finish(call.execute_transaction_inline(work, replay).await)
             }
         }
     }
-}
-
-fn replay(answer: &Answer) -> Result<Response, ReplayError> {
-    decode(answer).map(|response| response.map(Into::into))
 }
 
 /// How what came of a call is told.
@@ -145,17 +152,19 @@ struct Manners {
 }
 
 impl Manners {
-    fn finish(self, outcome: Result<Outcome<Response>, Error>) -> Response {
+    /// Makes a reply of a stored answer.
+    fn replay<R: Reply>(&self) -> impl FnOnce(&Answer) -> Result<R, ReplayError> + use<R> {
+        let marker = self.marker.clone();
+        move |answer| {
+            let mut response = decode(answer)?;
+            response.headers_mut().insert(marker, HeaderValue::from_static("true"));
+            Ok(R::of_bytes(response))
+        }
+    }
+
+    fn finish<R: Reply>(self, outcome: Result<Outcome<R>, Error>) -> R {
         match outcome {
-            Ok(Outcome::Fresh(mut response) | Outcome::Unprotected(mut response)) => {
-                // A handler that passes on what another service replayed to it has run all the same.
-                response.headers_mut().remove(&self.marker);
-                response
-            }
-            Ok(Outcome::Replayed(mut response)) => {
-                response.headers_mut().insert(self.marker, HeaderValue::from_static("true"));
-                response
-            }
+            Ok(outcome) => outcome.into_inner(),
             Err(error) => {
                 if is_our_fault(error.kind()) {
                     tracing::error!(%error, "the request cannot be answered");
@@ -167,15 +176,6 @@ impl Manners {
             }
         }
     }
-}
-
-fn marker<S>(call: &Call<S>) -> HeaderName {
-    let name = call.engine().config().replay_header();
-    if name == REPLAYED.as_str() {
-        return REPLAYED;
-    }
-    // The engine has checked the name when it was built.
-    HeaderName::try_from(name).unwrap_or(REPLAYED)
 }
 
 /// What a caller can do nothing about; the problem document does not explain it, so the log must.

@@ -2,17 +2,17 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use axum::body::Body;
-use axum::response::Response;
-use http::header::{CONTENT_TYPE, HeaderMap};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderName};
 use http::response::Parts;
+use http_body::Body;
 use idem_core::http::response::{encode, tombstone};
 use idem_core::http::status::{self, Keep};
 use idem_core::policy::{Mark, Verdict};
 use idem_core::run::Run;
 use idem_core::transaction::Writes;
 
-use super::body::{Buffered, again, broken, buffer};
+use super::body::{Buffered, Resumed, buffer};
+use super::reply::Reply;
 
 /// A predicate over a response: whether it is stored.
 pub(super) type StoreIf = Box<dyn Fn(&Parts) -> bool + Send>;
@@ -22,46 +22,59 @@ pub(super) struct Keeper {
     pub(super) store_if: Option<StoreIf>,
     /// The longest response that is stored, in bytes.
     pub(super) limit: usize,
+    /// The header that marks a replay.
+    pub(super) marker: HeaderName,
 }
 
 impl Keeper {
     /// Runs a handler and decides what becomes of its record.
-    pub(super) async fn watch(
-        self,
-        run: Run,
-        handler: impl Future<Output = Response>,
-    ) -> (Response, Verdict) {
-        let (parts, body, mark) = marked(&run, handler.await);
+    pub(super) async fn watch<R: Reply>(self, run: Run, handler: impl Future<Output = R>) -> (R, Verdict) {
+        let (response, rest) = match handler.await.apart() {
+            Ok(apart) => apart,
+            Err(failed) => return (failed, Verdict::Fail),
+        };
+        let (parts, body, mark) = self.marked(&run, response);
         if !run.is_protected() {
-            return (Response::from_parts(parts, body), Verdict::Undo);
+            return (unread(parts, body, rest), Verdict::Undo);
         }
-        plan(&parts, mark, self.store_if.as_ref()).carry_out(parts, body, self.limit).await
+        plan(&parts, mark, self.store_if.as_ref()).carry_out(parts, body, rest, self.limit).await
     }
 
     /// As [`watch`](Self::watch), and decides what becomes of the writes: kept is what was done with success and has an
     /// answer that would be stored.
-    pub(super) async fn watch_writes(
+    pub(super) async fn watch_writes<R: Reply>(
         self,
         run: Run,
-        handler: impl Future<Output = (Response, Writes)>,
-    ) -> (Response, Verdict, Writes) {
-        let (response, asked) = handler.await;
-        let (parts, body, mark) = marked(&run, response);
+        handler: impl Future<Output = (R, Writes)>,
+    ) -> (R, Verdict, Writes) {
+        let (reply, asked) = handler.await;
+        let (response, rest) = match reply.apart() {
+            Ok(apart) => apart,
+            Err(failed) => return (failed, Verdict::Fail, Writes::Undo),
+        };
+        let (parts, body, mark) = self.marked(&run, response);
         let plan = plan(&parts, mark, self.store_if.as_ref());
         let writes = if parts.status.is_server_error() || !plan.keeps() { Writes::Undo } else { asked };
         if !run.is_protected() {
-            return (Response::from_parts(parts, body), Verdict::Undo, writes);
+            return (unread(parts, body, rest), Verdict::Undo, writes);
         }
-        let (response, verdict) = plan.carry_out(parts, body, self.limit).await;
-        (response, verdict, writes)
+        let (reply, verdict) = plan.carry_out(parts, body, rest, self.limit).await;
+        (reply, verdict, writes)
+    }
+
+    /// Takes a response apart, and the mark off it; the response's own mark was set last.
+    fn marked<B>(&self, run: &Run, response: http::Response<B>) -> (Parts, B, Option<Mark>) {
+        let (mut parts, body) = response.into_parts();
+        // A handler that passes on what another service replayed to it has run all the same.
+        parts.headers.remove(&self.marker);
+        let mark = parts.extensions.remove::<Mark>().or_else(|| run.marked());
+        (parts, body, mark)
     }
 }
 
-/// Takes a response apart, and the mark off it; the response's own mark was set last.
-fn marked(run: &Run, response: Response) -> (Parts, Body, Option<Mark>) {
-    let (mut parts, body) = response.into_parts();
-    let mark = parts.extensions.remove::<Mark>().or_else(|| run.marked());
-    (parts, body, mark)
+/// Makes a reply whose body nobody has read.
+fn unread<R: Reply>(parts: Parts, body: R::Body, rest: R::Rest) -> R {
+    R::whole(http::Response::from_parts(parts, Resumed::unread(body)), rest)
 }
 
 /// What becomes of the record, as far as status, headers and marks say.
@@ -78,10 +91,19 @@ impl Plan {
         matches!(self, Self::Store | Self::Pass(Verdict::Complete(_)))
     }
 
-    async fn carry_out(self, parts: Parts, body: Body, limit: usize) -> (Response, Verdict) {
+    async fn carry_out<R: Reply>(
+        self,
+        parts: Parts,
+        body: R::Body,
+        rest: R::Rest,
+        limit: usize,
+    ) -> (R, Verdict) {
         match self {
-            Self::Store => store(parts, body, limit).await,
-            Self::Pass(verdict) => (Response::from_parts(parts, body), verdict),
+            Self::Store => {
+                let (response, verdict) = store(parts, body, limit).await;
+                (R::whole(response, rest), verdict)
+            }
+            Self::Pass(verdict) => (unread(parts, body, rest), verdict),
         }
     }
 }
@@ -123,16 +145,22 @@ fn asked(stored: &StoreIf, parts: &Parts) -> Keep {
 /// What turns out to be too long is handed on with what was read of it, and streams on. A body that breaks off was
 /// begun by a handler that had done its work and said so: the record becomes a tombstone too, since a truncated answer
 /// must not be replayed and the work must not be done again.
-async fn store(parts: Parts, body: Body, limit: usize) -> (Response, Verdict) {
+async fn store<B: Body + Unpin>(
+    parts: Parts,
+    body: B,
+    limit: usize,
+) -> (http::Response<Resumed<B>>, Verdict) {
     let (body, answer) = match buffer(body, limit).await {
         Buffered::Whole { bytes, trailers } => {
             let answer = encode(parts.status, &parts.headers, &bytes);
-            (again(bytes, trailers), answer)
+            (Resumed::again(bytes, trailers), answer)
         }
         Buffered::TooLong(body) => (body, tombstone(parts.status, &parts.headers)),
-        Buffered::Broken(bytes, error) => (broken(bytes, error), tombstone(parts.status, &parts.headers)),
+        Buffered::Broken(bytes, error) => {
+            (Resumed::broken(bytes, error), tombstone(parts.status, &parts.headers))
+        }
     };
-    (Response::from_parts(parts, body), Verdict::Complete(answer))
+    (http::Response::from_parts(parts, body), Verdict::Complete(answer))
 }
 
 /// Media types whose senders mean to go on for ever; waiting for their end would starve the first caller.

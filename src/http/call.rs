@@ -1,4 +1,4 @@
-//! The call of an axum handler, as its user writes it.
+//! The call of a handler, as its user writes it.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,20 +6,22 @@ use std::time::Duration;
 use http::header::HeaderName;
 use http::response::Parts;
 use idem_core::call::Call;
+use idem_core::config::Config;
 use idem_core::engine::Idempotency;
 use idem_core::error::Error;
 use idem_core::fingerprint::{Digest, FingerprintError};
 use idem_core::http::key::{IDEMPOTENCY_KEY, Syntax};
+use idem_core::http::problem::REPLAYED;
 use idem_core::key::{Key, KeyError, ToKey};
 use idem_core::operation::Operation;
 use idem_core::policy::{Expired, InFlight, Missing, OnCrash, OnDisconnect, OnStoreError};
 use serde::Serialize;
 
-use super::captured::Request;
 use super::keep::{Keeper, StoreIf};
-use super::rejection::too_large;
+use super::refused::too_large;
+use super::request::Request;
 
-/// One request to an axum handler, on its way through the engine; made of a [`Captured`](super::Captured) request.
+/// One request to a handler, on its way through the engine; made of a captured [`Request`].
 ///
 /// Unless it is told otherwise, the key is that of the `Idempotency-Key` header, the fingerprint that of the request
 /// (method, path, query, media type and body), and all callers share one scope. The attribute writes this for you.
@@ -77,7 +79,7 @@ impl<S> HttpCall<S> {
 
     /// Takes the key from a header. Default: `Idempotency-Key`.
     ///
-    /// A request that was captured with [`Tuned`](super::Tuned) and without all headers knows `Idempotency-Key` only.
+    /// A request that was captured without all headers knows `Idempotency-Key` only.
     pub fn key_header(mut self, name: Option<&str>) -> Self {
         let name = match name {
             None => Ok(IDEMPOTENCY_KEY),
@@ -236,7 +238,7 @@ impl<S> HttpCall<S> {
         if !within_limit && captured.body().len() > limit {
             return Err(too_large(Some(limit)));
         }
-        let keeper = Keeper { store_if, limit: config.max_response_bytes() };
+        let keeper = Keeper { store_if, limit: config.max_response_bytes(), marker: marker(config) };
         if let KeyFrom::Header(name, syntax) = key {
             let key = name.and_then(|name| captured.key(&name, syntax));
             call = call.key_result(key);
@@ -249,6 +251,16 @@ impl<S> HttpCall<S> {
         };
         Ok((call.fingerprint_digest(Ok(digest)), keeper))
     }
+}
+
+/// The header that marks a replay.
+fn marker(config: &Config) -> HeaderName {
+    let name = config.replay_header();
+    if name == REPLAYED.as_str() {
+        return REPLAYED;
+    }
+    // The engine has checked the name when it was built.
+    HeaderName::try_from(name).unwrap_or(REPLAYED)
 }
 
 impl<S> fmt::Debug for HttpCall<S> {

@@ -1,16 +1,17 @@
 //! Bodies: read within a limit, and handed on as if nobody had read them.
 
+use std::error::Error;
+use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use axum::body::Body;
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
-use http_body::{Body as _, Frame, SizeHint};
-use http_body_util::BodyExt as _;
+use http_body::{Body, Frame, SizeHint};
+use http_body_util::{BodyExt as _, LengthLimitError};
 
 /// What became of reading a body.
-pub(super) enum Buffered {
+pub(crate) enum Buffered<B: Body> {
     /// It ended within the limit.
     Whole {
         /// All of it.
@@ -19,27 +20,27 @@ pub(super) enum Buffered {
         trailers: Option<HeaderMap>,
     },
     /// It is longer than the limit; here it is again, from its beginning.
-    TooLong(Body),
+    TooLong(Resumed<B>),
     /// It broke off; here is what came, and then the error.
-    Broken(Bytes, axum::Error),
+    Broken(Bytes, B::Error),
 }
 
 /// Reads a body until it ends or is longer than `limit` bytes.
 ///
 /// A body that says beforehand that it is too long is not read at all. Bytes are counted as they arrive.
-pub(super) async fn buffer(mut body: Body, limit: usize) -> Buffered {
+pub(crate) async fn buffer<B: Body + Unpin>(mut body: B, limit: usize) -> Buffered<B> {
     if body.size_hint().lower() > limit as u64 {
-        return Buffered::TooLong(body);
+        return Buffered::TooLong(Resumed::unread(body));
     }
     let mut read = Chunks::default();
     let mut trailers = None;
     while let Some(frame) = body.frame().await {
         match frame.map(Frame::into_data) {
-            Ok(Ok(data)) if read.len() + data.len() > limit => {
-                let next = Some(Ok(Frame::data(data)));
-                return Buffered::TooLong(Resumed::body(read.into_bytes(), next, Some(body)));
+            Ok(Ok(data)) if data.remaining() > limit - read.len() => {
+                let next = Some(Ok(Frame::data(bytes_of(data))));
+                return Buffered::TooLong(Resumed { read: read.into_bytes(), next, rest: Some(body) });
             }
-            Ok(Ok(data)) => read.push(data, &body.size_hint()),
+            Ok(Ok(data)) => read.push(bytes_of(data), &body.size_hint()),
             Ok(Err(frame)) => trailers = frame.into_trailers().ok(),
             Err(error) => return Buffered::Broken(read.into_bytes(), error),
         }
@@ -50,11 +51,11 @@ pub(super) async fn buffer(mut body: Body, limit: usize) -> Buffered {
 /// Reads what is left of a body and forgets it, unless it is more than `at_most` bytes.
 ///
 /// A client that is still writing when its connection is closed sees a reset, and not the response.
-pub(super) async fn discard(mut body: Body, at_most: usize) {
+pub(crate) async fn discard<B: Body + Unpin>(mut body: B, at_most: usize) {
     let mut left = at_most as u64;
     while body.size_hint().lower() <= left {
         match body.frame().await {
-            Some(Ok(frame)) => left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len) as u64),
+            Some(Ok(frame)) => left = left.saturating_sub(frame.data_ref().map_or(0, Buf::remaining) as u64),
             Some(Err(_)) | None => return,
         }
         if left == 0 {
@@ -63,17 +64,14 @@ pub(super) async fn discard(mut body: Body, at_most: usize) {
     }
 }
 
-/// A body that was read before.
-pub(super) fn again(bytes: Bytes, trailers: Option<HeaderMap>) -> Body {
-    match trailers {
-        None => bytes.into(),
-        Some(trailers) => Resumed::body(bytes, Some(Ok(Frame::trailers(trailers))), None),
-    }
+/// Whether a body could not be read because of a limit that somebody else put on it.
+pub(crate) fn is_over_a_limit(error: &(dyn Error + 'static)) -> bool {
+    error.is::<LengthLimitError>() || error.source().is_some_and(is_over_a_limit)
 }
 
-/// A body that broke off, as it came.
-pub(super) fn broken(bytes: Bytes, error: axum::Error) -> Body {
-    Resumed::body(bytes, Some(Err(error)), None)
+/// Costs nothing where the data are `Bytes`, as nearly everywhere.
+fn bytes_of(mut data: impl Buf) -> Bytes {
+    data.copy_to_bytes(data.remaining())
 }
 
 /// Chunks of a body; most have only one, which is not copied.
@@ -110,26 +108,66 @@ impl Chunks {
 }
 
 /// A body of which some was read: that, then one more frame, then the rest.
-struct Resumed {
+///
+/// What idem hands on looks to its reader as if nobody had read it before.
+pub struct Resumed<B: Body> {
     read: Bytes,
-    next: Option<Result<Frame<Bytes>, axum::Error>>,
-    rest: Option<Body>,
+    next: Option<Result<Frame<Bytes>, B::Error>>,
+    rest: Option<B>,
 }
 
-impl Resumed {
-    fn body(read: Bytes, next: Option<Result<Frame<Bytes>, axum::Error>>, rest: Option<Body>) -> Body {
-        Body::new(Self { read, next, rest })
+// Whoever polls it needs `B: Unpin`, and an error is never polled.
+impl<B: Body> Unpin for Resumed<B> {}
+
+/// What a [`Resumed`] body is made of, where that is one thing.
+pub(crate) enum Simple<B: Body> {
+    /// Bytes that were read.
+    Bytes(Bytes),
+    /// A body of which nothing was read.
+    Unread(B),
+    /// Several.
+    Mixed(Resumed<B>),
+}
+
+impl<B: Body> Resumed<B> {
+    /// A body of which nothing was read.
+    pub(crate) fn unread(body: B) -> Self {
+        Self { read: Bytes::new(), next: None, rest: Some(body) }
+    }
+
+    /// A body of these bytes.
+    pub(crate) fn of_bytes(bytes: Bytes) -> Self {
+        Self { read: bytes, next: None, rest: None }
+    }
+
+    /// A body that was read to its end.
+    pub(crate) fn again(bytes: Bytes, trailers: Option<HeaderMap>) -> Self {
+        Self { read: bytes, next: trailers.map(|trailers| Ok(Frame::trailers(trailers))), rest: None }
+    }
+
+    /// A body that broke off, as it came.
+    pub(crate) fn broken(bytes: Bytes, error: B::Error) -> Self {
+        Self { read: bytes, next: Some(Err(error)), rest: None }
+    }
+
+    /// What it is made of, so that a framework need not wrap what it has a type of its own for.
+    pub(crate) fn simple(self) -> Simple<B> {
+        match self {
+            Self { read, next: None, rest: None } => Simple::Bytes(read),
+            Self { read, next: None, rest: Some(body) } if read.is_empty() => Simple::Unread(body),
+            mixed => Simple::Mixed(mixed),
+        }
     }
 }
 
-impl http_body::Body for Resumed {
+impl<B: Body + Unpin> Body for Resumed<B> {
     type Data = Bytes;
-    type Error = axum::Error;
+    type Error = B::Error;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         if !self.read.is_empty() {
             return Poll::Ready(Some(Ok(Frame::data(std::mem::take(&mut self.read)))));
         }
@@ -137,7 +175,7 @@ impl http_body::Body for Resumed {
             return Poll::Ready(Some(next));
         }
         match &mut self.rest {
-            Some(rest) => Pin::new(rest).poll_frame(cx),
+            Some(rest) => Pin::new(rest).poll_frame(cx).map_ok(|frame| frame.map_data(bytes_of)),
             None => Poll::Ready(None),
         }
     }
@@ -146,7 +184,7 @@ impl http_body::Body for Resumed {
         self.read.is_empty() && self.next.is_none() && self.rest.as_ref().is_none_or(Body::is_end_stream)
     }
 
-    /// Exact only if the rest is: trailers and errors cannot follow a body of announced length.
+    /// Exact only if nothing follows, or what follows is: trailers and errors cannot follow a body of announced length.
     fn size_hint(&self) -> SizeHint {
         let next = match &self.next {
             Some(Ok(frame)) => frame.data_ref().map_or(0, Bytes::len),
@@ -154,17 +192,24 @@ impl http_body::Body for Resumed {
         };
         let known = (self.read.len() + next) as u64;
         let mut hint = SizeHint::new();
-        match &self.rest {
-            Some(rest) => {
+        match (&self.rest, &self.next) {
+            (Some(rest), _) => {
                 let rest = rest.size_hint();
                 hint.set_lower(rest.lower().saturating_add(known));
                 if let Some(upper) = rest.upper().and_then(|upper| upper.checked_add(known)) {
                     hint.set_upper(upper);
                 }
             }
-            None => hint.set_lower(known),
+            (None, Some(_)) => hint.set_lower(known),
+            (None, None) => hint.set_exact(known),
         }
         hint
+    }
+}
+
+impl<B: Body> fmt::Debug for Resumed<B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resumed").field("read", &self.read.len()).finish_non_exhaustive()
     }
 }
 
@@ -174,17 +219,19 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use http_body_util::StreamBody;
+    use http_body_util::{Full, StreamBody};
 
     use super::*;
 
-    fn chunked(chunks: &'static [&'static str]) -> Body {
+    type Unreadable = StreamBody<futures_util::stream::Empty<Result<Frame<Bytes>, &'static str>>>;
+
+    fn chunked(chunks: &'static [&'static str]) -> impl Body<Data = Bytes, Error = Infallible> + Unpin {
         let frames =
             chunks.iter().map(|chunk| Ok::<_, Infallible>(Frame::data(Bytes::from_static(chunk.as_bytes()))));
-        Body::new(StreamBody::new(futures_util::stream::iter(frames)))
+        StreamBody::new(futures_util::stream::iter(frames))
     }
 
-    async fn text(body: Body) -> String {
+    async fn text<B: Body<Error = Infallible> + Unpin>(body: B) -> String {
         String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap()
     }
 
@@ -208,7 +255,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_announces_its_length_is_refused_unread() {
-        let Buffered::TooLong(body) = buffer(Body::from("abcd"), 3).await else {
+        let Buffered::TooLong(body) = buffer(Full::<Bytes>::from("abcd"), 3).await else {
             panic!("4 bytes are over 3")
         };
         assert_eq!(body.size_hint().exact(), Some(4));
@@ -226,7 +273,7 @@ mod tests {
                 counted.fetch_add(1, Ordering::SeqCst);
                 Ok::<_, Infallible>(Frame::data(Bytes::from_static(chunk.as_bytes())))
             });
-            discard(Body::new(StreamBody::new(futures_util::stream::iter(frames))), at_most).await;
+            discard(StreamBody::new(futures_util::stream::iter(frames)), at_most).await;
             assert_eq!(count.load(Ordering::SeqCst), taken, "{chunks:?} within {at_most}");
         }
     }
@@ -235,15 +282,15 @@ mod tests {
     async fn trailers_and_errors_come_back_where_they_were() {
         let mut trailers = HeaderMap::new();
         trailers.insert("x-sum", "1".parse().unwrap());
-        let with_trailers = again(Bytes::from_static(b"abc"), Some(trailers.clone()));
+        let with_trailers = Resumed::<Full<Bytes>>::again(Bytes::from_static(b"abc"), Some(trailers.clone()));
         assert_eq!(with_trailers.size_hint().exact(), None);
         let Buffered::Whole { bytes, trailers: found } = buffer(with_trailers, 10).await else {
             panic!("whole")
         };
         assert_eq!((bytes, found), (Bytes::from_static(b"abc"), Some(trailers)));
 
-        let body = broken(Bytes::from_static(b"abc"), axum::Error::new("gone"));
+        let body = Resumed::<Unreadable>::broken(Bytes::from_static(b"abc"), "gone");
         let Buffered::Broken(bytes, error) = buffer(body, 10).await else { panic!("broken") };
-        assert_eq!((&bytes[..], error.to_string()), (&b"abc"[..], "gone".to_owned()));
+        assert_eq!((&bytes[..], error), (&b"abc"[..], "gone"));
     }
 }

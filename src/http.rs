@@ -1,0 +1,23 @@
+//! What every way in by HTTP shares: from a captured request to the response, whatever the framework.
+//!
+//! An adapter captures the request ([`body::buffer`] within the limit, [`Request`]), and says how its responses are taken
+//! apart and made ([`Reply`]). The rest is here: which key and fingerprint a request has, what is kept of a response,
+//! and how an outcome is told. Nothing here knows a framework, or asks that bodies or futures can be sent to other
+//! threads where they stay with their caller.
+
+mod call;
+mod course;
+mod keep;
+mod refused;
+mod reply;
+mod request;
+
+pub(crate) mod body;
+
+pub use body::Resumed;
+pub use call::HttpCall;
+pub use refused::Refused;
+pub use reply::Reply;
+pub use request::Request;
+
+pub(crate) use refused::too_large;

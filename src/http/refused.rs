@@ -1,0 +1,49 @@
+//! Refusals: what is answered instead of the handler.
+
+use std::sync::Arc;
+
+use idem_core::error::{Error, ErrorKind};
+use idem_core::http::problem;
+
+use super::reply::Reply;
+
+/// Why idem answered instead of the handler: an extension of the problem document, for layers that write their own.
+///
+/// ```
+/// use axum::middleware::map_response;
+/// use axum::response::{IntoResponse, Response};
+/// use idem::axum::Refused;
+///
+/// async fn house_style(response: Response) -> Response {
+///     match response.extensions().get::<Refused>() {
+///         Some(refused) => (response.status(), refused.error().code()).into_response(),
+///         None => response,
+///     }
+/// }
+/// # let _: axum::Router = axum::Router::new().layer(map_response(house_style));
+/// ```
+#[derive(Debug, Clone)]
+pub struct Refused(Arc<Error>);
+
+impl Refused {
+    /// The error.
+    pub fn error(&self) -> &Error {
+        &self.0
+    }
+
+    /// Makes the problem document.
+    pub(crate) fn respond<R: Reply>(error: Error) -> R {
+        let mut response = problem::render(&error, None);
+        response.extensions_mut().insert(Self(Arc::new(error)));
+        R::of_bytes(response)
+    }
+}
+
+/// The error of a body over the limit, which is named if it is ours.
+pub(crate) fn too_large(limit: Option<usize>) -> Error {
+    let error = Error::new(ErrorKind::RequestTooLarge);
+    match limit {
+        Some(limit) => error.with_detail(format!("at most {limit} bytes are allowed")),
+        None => error,
+    }
+}
