@@ -20,6 +20,7 @@ mod proxy;
 mod redis;
 mod server;
 mod sql;
+mod unreliable;
 mod watchdog;
 
 pub use account::Account;
@@ -33,3 +34,4 @@ pub use proxy::Proxy;
 pub use redis::{Redis, RedisConnection, RedisProduct, RedisServer, Reply, redis_namespace};
 pub use server::{Product, Server};
 pub use sql::SqlProduct;
+pub use unreliable::{Fault, UnreliableWay};
