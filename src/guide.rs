@@ -11,6 +11,9 @@ pub mod keys_scopes_operations {}
 #[doc = include_str!("../docs/http.md")]
 pub mod http {}
 
+#[doc = include_str!("../docs/clients.md")]
+pub mod clients {}
+
 #[doc = include_str!("../docs/choosing-a-store.md")]
 pub mod choosing_a_store {}
 

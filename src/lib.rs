@@ -60,6 +60,7 @@
 //! | `mysql` | `MySqlStore`, for MariaDB and MySQL, through sqlx |
 //! | `tls-rustls` | TLS to database servers |
 //! | `axum` | `idem::axum`, for axum 0.8 |
+//! | `client` | `idem::client`, for those who send: keys and retries over reqwest 0.13 |
 //! | `metrics` | the counters `idem_calls_total` and `idem_troubles_total` of the `metrics` crate |
 //! | `uuid` | `Uuid` as a key or a scope |
 //!
@@ -74,13 +75,17 @@ pub mod axum;
 #[cfg(feature = "axum")]
 mod http;
 
+#[cfg(feature = "client")]
+pub mod client;
+
 #[cfg(all(
     any(doc, doctest),
     feature = "memory",
     feature = "sqlite",
     feature = "postgres",
     feature = "mysql",
-    feature = "axum"
+    feature = "axum",
+    feature = "client"
 ))]
 pub mod guide;
 
