@@ -1,0 +1,26 @@
+-- Stores the answer and ends the lease.
+--
+-- KEYS[1]  the record
+-- ARGV[1]  the owner
+-- ARGV[2]  the answer, or where it is, as it stands in the record
+-- ARGV[3]  how long it is replayed, in milliseconds
+-- ARGV[4]  how long the record stays, in milliseconds
+-- ARGV[5]  the channel of those who wait
+--
+-- Replies 1 if it is stored, 2 if this owner stored one before, which stays, 0 if the record is not its own.
+if not found or owner ~= ARGV[1] then
+    return 0
+end
+if phase == 'C' and expires > now then
+    -- Nothing changes, but who waits for replicas next waits for this very write.
+    redis.call('PEXPIREAT', KEYS[1], gone)
+    return 2
+end
+if phase ~= 'F' then
+    return 0
+end
+expires, gone = now + ARGV[3], now + ARGV[4]
+write('\001C' .. string.sub(found, 3, 3) .. '0' .. string.sub(found, 5, 61)
+    .. struct.pack('>I8I8I8I8', created, 0, expires, gone) .. string.sub(found, 94, -2) .. ARGV[2], gone)
+tell(ARGV[5])
+return 1

@@ -1,0 +1,248 @@
+//! The builder: which server, and how it is used.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use idem_core::store::{StoreError, StoreErrorKind};
+use redis::cluster::ClusterClientBuilder;
+use redis::{Client, ConnectionInfo, IntoConnectionInfo as _, RedisConnectionInfo};
+
+use crate::fault::{Fault, misconfigured};
+use crate::line::Limits;
+use crate::names::Names;
+use crate::place::Place;
+use crate::sentinel::Sentinel;
+use crate::store::RedisStore;
+
+/// Says which server a [`RedisStore`] is in, and how it is used.
+#[derive(Debug, Clone)]
+#[must_use]
+pub struct RedisBuilder {
+    place: Named,
+    prefix: String,
+    timeout: Duration,
+    response_timeout: Duration,
+    connect_timeout: Duration,
+    connections: usize,
+    answers_within: usize,
+    allow_eviction: bool,
+    listen: bool,
+}
+
+#[derive(Clone)]
+enum Named {
+    Nothing,
+    Server(String),
+    Sentinel { name: String, sentinels: Vec<String>, primary: Option<String> },
+    Cluster(Vec<String>),
+}
+
+/// URLs may have a password.
+impl fmt::Debug for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nothing => "Nothing",
+            Self::Server(_) => "Server",
+            Self::Sentinel { .. } => "Sentinel",
+            Self::Cluster(_) => "Cluster",
+        })
+    }
+}
+
+/// What is left to the store of what its builder was told.
+#[derive(Debug)]
+pub(crate) struct Choices {
+    pub(crate) names: Names,
+    pub(crate) limits: Limits,
+    pub(crate) connections: usize,
+    pub(crate) answers_within: usize,
+    pub(crate) allow_eviction: bool,
+    pub(crate) listen: bool,
+}
+
+impl Default for RedisBuilder {
+    fn default() -> Self {
+        Self {
+            place: Named::Nothing,
+            prefix: "idem:".to_owned(),
+            timeout: Duration::from_secs(5),
+            response_timeout: Duration::from_secs(2),
+            connect_timeout: Duration::from_secs(2),
+            connections: 1,
+            answers_within: 8 * 1024,
+            allow_eviction: false,
+            listen: true,
+        }
+    }
+}
+
+impl RedisBuilder {
+    /// Takes the server of a URL.
+    ///
+    /// `redis://user:password@host:port/database`; `rediss://..` with TLS (feature `tls-rustls`);
+    /// `redis+unix:///path?db=0&user=..&pass=..` for a socket. `valkey://..` and `valkeys://..` are the same.
+    pub fn url(mut self, url: &str) -> Self {
+        self.place = Named::Server(url.to_owned());
+        self
+    }
+
+    /// Takes the primary that Sentinels know under a name.
+    ///
+    /// `sentinels` are their URLs. The primary is asked for at each new connection, so that a failover is followed.
+    /// Whether it wants TLS, a user, a password or a database says [`primary_like`](Self::primary_like).
+    pub fn sentinel<U: AsRef<str>>(mut self, name: &str, sentinels: impl IntoIterator<Item = U>) -> Self {
+        let sentinels = sentinels.into_iter().map(|url| url.as_ref().to_owned()).collect();
+        self.place = Named::Sentinel { name: name.to_owned(), sentinels, primary: None };
+        self
+    }
+
+    /// Says by a URL how to connect to the primary of [`sentinel`](Self::sentinel); its host and port are not used.
+    ///
+    /// Default = `redis://primary`: no TLS, no password, database 0.
+    pub fn primary_like(mut self, url: &str) -> Self {
+        if let Named::Sentinel { primary, .. } = &mut self.place {
+            *primary = Some(url.to_owned());
+        }
+        self
+    }
+
+    /// Takes the cluster of these nodes; one that can be reached is enough to find the others.
+    ///
+    /// All URLs have the same user and password.
+    pub fn cluster<U: AsRef<str>>(mut self, nodes: impl IntoIterator<Item = U>) -> Self {
+        self.place = Named::Cluster(nodes.into_iter().map(|url| url.as_ref().to_owned()).collect());
+        self
+    }
+
+    /// Says what the keys of the records begin with. Default = `idem:`.
+    ///
+    /// Stores with different prefixes do not meet. At most 100 bytes, and no braces; [`open`](Self::open) tells.
+    pub fn prefix(mut self, prefix: &str) -> Self {
+        prefix.clone_into(&mut self.prefix);
+        self
+    }
+
+    /// Sets how long a step may take, with all that is repeated and each connection that is made. Default = 5 seconds.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Sets how long a reply may take. Default = 2 seconds.
+    ///
+    /// Then the connection is given up, and the step is repeated on a new one while there is time.
+    pub fn response_timeout(mut self, timeout: Duration) -> Self {
+        self.response_timeout = timeout;
+        self
+    }
+
+    /// Sets how long making a connection may take. Default = 2 seconds.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = timeout;
+        self
+    }
+
+    /// Sets how many connections the store has. Default = 1.
+    ///
+    /// Each is used by any number of callers at once. More than one helps where a core is not enough to read and write
+    /// all that goes over it, which takes many thousand calls a second or large answers.
+    pub fn connections(mut self, count: usize) -> Self {
+        self.connections = count;
+        self
+    }
+
+    /// Sets up to how many bytes an answer is kept within its record. Default = 8 kB.
+    ///
+    /// A larger one has a key of its own: a completion is then two commands, and so is a replay, but neither has to take
+    /// the answer through a script.
+    pub fn answers_within(mut self, bytes: usize) -> Self {
+        self.answers_within = bytes;
+        self
+    }
+
+    /// Accepts a server that evicts keys when its memory is full. By default [`open`](Self::open) refuses it.
+    ///
+    /// Work whose claim or answer was evicted runs again: say so only where that does no harm.
+    pub fn allow_eviction(mut self) -> Self {
+        self.allow_eviction = true;
+        self
+    }
+
+    /// Sets whether those who wait for another process's answer are told of it. Default = true.
+    ///
+    /// From the first of them on, the store keeps one more connection, which is subscribed to a channel. Without it they
+    /// look now and then.
+    pub fn listen(mut self, listen: bool) -> Self {
+        self.listen = listen;
+        self
+    }
+
+    /// Connects, and looks at the server.
+    ///
+    /// # Errors
+    ///
+    /// When a URL or the prefix is refused, no server was named, it cannot be reached within the time-out, it refuses the
+    /// user or the password, it is too old, or it may evict records.
+    pub async fn open(self) -> Result<RedisStore, StoreError> {
+        if let Some(why) = Names::refuses(&self.prefix) {
+            return Err(misconfigured(why));
+        }
+        let limits =
+            Limits { step: self.timeout, response: self.response_timeout, connect: self.connect_timeout };
+        let place = match &self.place {
+            Named::Nothing => {
+                return Err(misconfigured(
+                    "no server was named: give a URL, Sentinels or the nodes of a cluster",
+                ));
+            }
+            Named::Server(url) => Place::Server(client(url)?),
+            Named::Sentinel { name, sentinels, primary } => Place::Sentinel(Sentinel {
+                name: name.clone(),
+                sentinels: sentinels.iter().map(|url| client(url)).collect::<Result<_, _>>()?,
+                primary: info(primary.as_deref().unwrap_or("redis://primary"))?,
+            }),
+            Named::Cluster(nodes) => cluster(nodes, limits)?,
+        };
+        let choices = Choices {
+            names: Names::new(&self.prefix),
+            limits,
+            connections: self.connections,
+            answers_within: self.answers_within,
+            allow_eviction: self.allow_eviction,
+            listen: self.listen,
+        };
+        let store = RedisStore::new(&Arc::new(place), choices);
+        store.check().await?;
+        Ok(store)
+    }
+}
+
+fn cluster(nodes: &[String], limits: Limits) -> Result<Place, StoreError> {
+    let infos = nodes.iter().map(|url| info(url)).collect::<Result<Vec<_>, _>>()?;
+    let client = ClusterClientBuilder::new(infos)
+        .connection_timeout(limits.connect)
+        .response_timeout(limits.response)
+        // The line has an eye on the whole.
+        .overall_response_timeout(None)
+        .build()
+        .map_err(|error| Fault::of(error).into_error())?;
+    let nodes = nodes.iter().map(|url| self::client(url)).collect::<Result<_, _>>()?;
+    Ok(Place::Cluster { client: Box::new(client), nodes })
+}
+
+fn client(url: &str) -> Result<Client, StoreError> {
+    Client::open(info(url)?).map_err(|error| Fault::of(error).into_error())
+}
+
+/// Reads a URL; what is wrong with it is told without what it says.
+fn info(url: &str) -> Result<ConnectionInfo, StoreError> {
+    let info = url.into_connection_info().map_err(|error| {
+        StoreError::with_source(
+            StoreErrorKind::Misconfigured,
+            format!("a URL is refused: {}", error.category()),
+        )
+    })?;
+    let settings: RedisConnectionInfo = info.redis_settings().clone();
+    Ok(info.set_redis_settings(settings.set_lib_name("idem-redis", env!("CARGO_PKG_VERSION"))))
+}

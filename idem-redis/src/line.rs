@@ -1,0 +1,206 @@
+//! Lines: connections that are made anew when they break, and commands that are repeated when that is safe.
+
+use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use idem_core::store::{StoreError, StoreErrorKind};
+use idem_core::stored::waiters::jittered;
+use redis::{Cmd, Value};
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::fault::{Fault, unavailable};
+use crate::place::{Connection, Place};
+use crate::script::{self, Script};
+
+/// The first pause before a command is repeated that was refused for the moment, or found no connection twice.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
+/// The longest.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
+
+/// How long things may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// A step, everything included.
+    pub(crate) step: Duration,
+    /// A reply; then its connection is given up.
+    pub(crate) response: Duration,
+    /// Making a connection.
+    pub(crate) connect: Duration,
+}
+
+/// Connections to one place.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    lines: Box<[Line]>,
+}
+
+/// A connection, or the want of one.
+pub(crate) struct Line {
+    place: Arc<Place>,
+    limits: Limits,
+    current: Mutex<Current>,
+    /// Held by the one who makes a connection.
+    making: tokio::sync::Mutex<()>,
+    closed: AtomicBool,
+}
+
+#[derive(Default)]
+struct Current {
+    connection: Option<Connection>,
+    /// Counts connections, so that nobody gives up the successor of a broken one.
+    nth: u64,
+}
+
+/// What is to be asked, again if need be.
+pub(crate) enum Ask<'a> {
+    Script(&'a Script, &'a [u8], &'a [script::Value<'a>]),
+    Plain(&'a Cmd),
+}
+
+impl fmt::Debug for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Line").field("place", &self.place).finish_non_exhaustive()
+    }
+}
+
+impl Lines {
+    pub(crate) fn new(place: &Arc<Place>, count: usize, limits: Limits) -> Self {
+        Self { lines: (0..count.max(1)).map(|_| Line::new(Arc::clone(place), limits)).collect() }
+    }
+
+    /// The line of a record: its steps follow each other.
+    pub(crate) fn of(&self, digest: &[u8; 32]) -> &Line {
+        &self.lines[usize::from(digest[0]) % self.lines.len()]
+    }
+
+    /// Gives up all connections; whoever asks later is refused.
+    pub(crate) fn close(&self) {
+        for line in &self.lines {
+            line.closed.store(true, Ordering::Release);
+            line.lock().connection = None;
+        }
+    }
+}
+
+impl Line {
+    fn new(place: Arc<Place>, limits: Limits) -> Self {
+        Self {
+            place,
+            limits,
+            current: Mutex::default(),
+            making: tokio::sync::Mutex::default(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// Asks, and asks again as long as that may help and there is time.
+    ///
+    /// A command that gets no reply may have been executed: only what may be executed twice is asked.
+    pub(crate) async fn ask(&self, what: &Ask<'_>) -> Result<Value, StoreError> {
+        let deadline = Instant::now() + self.limits.step;
+        let (mut whole, mut pause) = (false, Duration::ZERO);
+        loop {
+            let sent = match what {
+                Ask::Plain(command) => self.send(command, deadline).await,
+                Ask::Script(script, key, values) if whole => {
+                    self.send(&script.whole(key, values), deadline).await
+                }
+                Ask::Script(script, key, values) => self.send(&script.on(key, values), deadline).await,
+            };
+            let fault = match sent {
+                Ok(reply) => return Ok(reply),
+                Err(fault) => fault,
+            };
+            match fault {
+                Fault::NoScript if !whole => {
+                    whole = true;
+                    continue;
+                }
+                Fault::Refused(error) => return Err(error),
+                Fault::Unreachable(error) if !self.place.fails_over() => return Err(error),
+                // Whatever was sent before it broke; a new connection is made at once, the first time.
+                Fault::Broken(_) if pause.is_zero() => pause = SHORTEST_PAUSE,
+                _ => {
+                    pause = (pause * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
+                    sleep(jittered(pause).min(deadline - Instant::now())).await;
+                }
+            }
+            if Instant::now() >= deadline {
+                return Err(fault.into_error());
+            }
+        }
+    }
+
+    /// Sends a command once.
+    async fn send(&self, command: &Cmd, deadline: Instant) -> Result<Value, Fault> {
+        let (mut connection, nth) = self.get(deadline).await?;
+        let limit = self.limits.response.min(deadline - Instant::now());
+        let fault = match timeout(limit, connection.send(command)).await {
+            Ok(Ok(reply)) => return Ok(reply),
+            Ok(Err(error)) => {
+                if Connection::is_lost(&error) {
+                    self.give_up(nth);
+                }
+                Fault::of(error)
+            }
+            Err(_) => Fault::Broken(StoreError::with_source(
+                StoreErrorKind::TimedOut,
+                format!("the server did not answer within {limit:?}"),
+            )),
+        };
+        if matches!(fault, Fault::Broken(_)) && connection.is_of_one_server() {
+            self.give_up(nth);
+        }
+        Err(fault)
+    }
+
+    /// The connection, made if there is none.
+    async fn get(&self, deadline: Instant) -> Result<(Connection, u64), Fault> {
+        if let Some(found) = self.current()? {
+            return Ok(found);
+        }
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let late = || {
+            Fault::Unreachable(StoreError::with_source(
+                StoreErrorKind::TimedOut,
+                "no connection to the server could be made in time",
+            ))
+        };
+        let _making = timeout(left(), self.making.lock()).await.map_err(|_| late())?;
+        if let Some(found) = self.current()? {
+            return Ok(found);
+        }
+        let limit = self.limits.connect.min(left());
+        let made = match timeout(limit, self.place.connect(limit)).await {
+            Ok(made) => made?,
+            // It is there but does not speak; it may, before the time is over.
+            Err(_) => return Err(Fault::Busy(late().into_error())),
+        };
+        let mut current = self.lock();
+        current.nth += 1;
+        current.connection = Some(made.clone());
+        Ok((made, current.nth))
+    }
+
+    fn current(&self) -> Result<Option<(Connection, u64)>, Fault> {
+        if self.closed.load(Ordering::Acquire) {
+            return Err(Fault::Refused(unavailable("the store is closed")));
+        }
+        let current = self.lock();
+        Ok(current.connection.clone().map(|connection| (connection, current.nth)))
+    }
+
+    /// Gives up a connection that is of no use any more.
+    fn give_up(&self, nth: u64) {
+        let mut current = self.lock();
+        if current.nth == nth {
+            current.connection = None;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,102 @@
+//! Places: where the records are, and how a connection is made to there.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use redis::aio::{ConnectionLike as _, MultiplexedConnection};
+use redis::cluster::ClusterClient;
+use redis::cluster_async::ClusterConnection;
+use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, RedisResult, Value};
+
+use crate::fault::{Fault, unavailable};
+use crate::sentinel::Sentinel;
+
+/// Where the records are.
+pub(crate) enum Place {
+    Server(Client),
+    Sentinel(Sentinel),
+    Cluster { client: Box<ClusterClient>, nodes: Vec<Client> },
+}
+
+/// The clients have passwords.
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Server(_) => "Server",
+            Self::Sentinel(_) => "Sentinel",
+            Self::Cluster { .. } => "Cluster",
+        })
+    }
+}
+
+/// A connection that many commands may use at once. Clones share it.
+#[derive(Clone)]
+pub(crate) enum Connection {
+    One(MultiplexedConnection),
+    Cluster(ClusterConnection),
+}
+
+impl Place {
+    /// Makes a connection.
+    pub(crate) async fn connect(&self, limit: Duration) -> Result<Connection, Fault> {
+        match self {
+            Self::Server(client) => Ok(Connection::One(connect(client, limit).await?)),
+            Self::Sentinel(sentinel) => Ok(Connection::One(sentinel.connect(limit).await?)),
+            Self::Cluster { client, .. } => {
+                // Most steps connect to nothing, and this future is large.
+                Ok(Connection::Cluster(Box::pin(client.get_async_connection()).await.map_err(Fault::of)?))
+            }
+        }
+    }
+
+    /// A server that tells what is published.
+    pub(crate) async fn listening(&self, limit: Duration) -> Result<Client, Fault> {
+        match self {
+            Self::Server(client) => Ok(client.clone()),
+            Self::Sentinel(sentinel) => sentinel.primary(limit).await,
+            Self::Cluster { nodes, .. } => {
+                // Each node is told by all others.
+                for node in nodes {
+                    if connect(node, limit).await.is_ok() {
+                        return Ok(node.clone());
+                    }
+                }
+                Err(Fault::Unreachable(unavailable("no node of the cluster can be reached")))
+            }
+        }
+    }
+
+    /// Whether another server takes over if the one that has the records fails.
+    pub(crate) fn fails_over(&self) -> bool {
+        !matches!(self, Self::Server(_))
+    }
+}
+
+/// Makes a connection to a server.
+pub(crate) async fn connect(client: &Client, limit: Duration) -> Result<MultiplexedConnection, Fault> {
+    // Replies are waited for by the line, which knows what to do if they do not come.
+    let config = AsyncConnectionConfig::new().set_connection_timeout(Some(limit)).set_response_timeout(None);
+    Box::pin(client.get_multiplexed_async_connection_with_config(&config)).await.map_err(Fault::of)
+}
+
+impl Connection {
+    /// Whether it ends with its server. One to a cluster finds another by itself.
+    pub(crate) fn is_of_one_server(&self) -> bool {
+        matches!(self, Self::One(_))
+    }
+
+    /// Whether what drives it has ended.
+    pub(crate) fn is_lost(error: &RedisError) -> bool {
+        let io = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
+        io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// Sends a command and returns what is replied, errors included.
+    pub(crate) async fn send(&mut self, command: &Cmd) -> RedisResult<Value> {
+        match self {
+            Self::One(connection) => connection.send_packed_command(command).await?.extract_error(),
+            Self::Cluster(connection) => connection.req_packed_command(command).await?.extract_error(),
+        }
+    }
+}
