@@ -41,7 +41,7 @@
 //! - [`Idempotency`], the engine: made once, cloned everywhere; [`Idempotency::call`] does by hand what the attribute does
 //! - [`Transactional`], the same over an SQL store: what the work writes is committed together with its answer
 //! - [`Store`], the contract of stores; [`MemoryStore`], `SqliteStore` (feature `sqlite`), `PostgresStore` (feature
-//!   `postgres`) and `MySqlStore` (feature `mysql`)
+//!   `postgres`), `MySqlStore` (feature `mysql`) and `RedisStore` (feature `redis`)
 //! - [`current`], for a handler that wants its attempt, a derived key, or to say something of its outcome
 //! - `idem::guide` (in the documentation of all features): what is promised, keys and scopes, HTTP, stores, operating
 //!
@@ -58,7 +58,8 @@
 //! | `sqlite` | `SqliteStore`, through sqlx |
 //! | `postgres` | `PostgresStore`, through sqlx |
 //! | `mysql` | `MySqlStore`, for MariaDB and MySQL, through sqlx |
-//! | `tls-rustls` | TLS to database servers |
+//! | `redis` | `RedisStore`, for Redis and Valkey |
+//! | `tls-rustls` | TLS to database servers and Redis |
 //! | `axum` | `idem::axum`, for axum 0.8 |
 //! | `client` | `idem::client`, for those who send: keys and retries over reqwest 0.13 |
 //! | `metrics` | the counters `idem_calls_total` and `idem_troubles_total` of the `metrics` crate |
@@ -84,6 +85,7 @@ pub mod client;
     feature = "sqlite",
     feature = "postgres",
     feature = "mysql",
+    feature = "redis",
     feature = "axum",
     feature = "client"
 ))]
@@ -120,6 +122,8 @@ pub mod __private;
 #[cfg(feature = "memory")]
 pub use idem_core::memory::MemoryStore;
 
+#[cfg(feature = "redis")]
+pub use idem_redis::RedisStore;
 #[cfg(feature = "mysql")]
 pub use idem_sqlx::MySqlStore;
 #[cfg(feature = "postgres")]

@@ -17,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(super) struct Ear {
     options: PgConnectOptions,
     channel: String,
-    ear: ear::Ear,
+    hearing: ear::Ear,
 }
 
 /// The options have a password.
@@ -29,12 +29,12 @@ impl fmt::Debug for Ear {
 
 impl Ear {
     pub(super) fn new(options: PgConnectOptions, channel: &str) -> Self {
-        Self { options, channel: channel.to_owned(), ear: ear::Ear::default() }
+        Self { options, channel: channel.to_owned(), hearing: ear::Ear::default() }
     }
 
     /// Whether it hears; tries to if it did not.
     pub(super) async fn hears(&self, waiters: &Arc<Waiters>) -> bool {
-        self.ear.hears(waiters, async { self.listen().await.ok() }).await
+        self.hearing.hears(waiters, async { self.listen().await.ok() }).await
     }
 
     async fn listen(&self) -> Result<impl Stream<Item = String> + Send + use<>, sqlx::Error> {
@@ -54,6 +54,6 @@ impl Ear {
     }
 
     pub(super) async fn close(&self) {
-        self.ear.close().await;
+        self.hearing.close().await;
     }
 }
