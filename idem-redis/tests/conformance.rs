@@ -1,0 +1,48 @@
+//! The store contract on Redis: on one connection and on four, with answers apart from their records, and as `dyn`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use idem_core::conformance::Subject;
+use idem_core::conformance_tests;
+use idem_core::store::Store;
+use idem_redis::{RedisBuilder, RedisStore};
+use idem_testkit::{RedisServer, redis_namespace};
+
+/// A store of the server that all cases share, under a prefix of its own.
+fn store() -> RedisBuilder {
+    RedisStore::builder().url(RedisServer::shared().url()).prefix(&redis_namespace())
+}
+
+/// The clock of Redis cannot be wound, so its time is waited for: a little more, since spans are rounded up.
+async fn wait(span: Duration) {
+    tokio::time::sleep(span + Duration::from_millis(5)).await;
+}
+
+macro_rules! subject {
+    ($name:ident, $store:ty, $fresh:expr) => {
+        struct $name;
+
+        impl Subject for $name {
+            type Store = $store;
+
+            async fn fresh(&self) -> $store {
+                $fresh
+            }
+
+            async fn pass(&self, span: Duration) {
+                wait(span).await;
+            }
+        }
+    };
+}
+
+subject!(One, RedisStore, store().open().await.expect("a store"));
+subject!(Four, RedisStore, store().connections(4).listen(false).open().await.expect("a store"));
+subject!(Apart, RedisStore, store().answers_within(0).open().await.expect("a store"));
+subject!(Dyn, Arc<dyn Store>, Arc::new(store().open().await.expect("a store")));
+
+conformance_tests!(mod one, One);
+conformance_tests!(mod four, Four);
+conformance_tests!(mod apart, Apart);
+conformance_tests!(mod dynamic, Dyn);
