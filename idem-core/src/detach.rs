@@ -1,5 +1,7 @@
 //! Surviving the caller: work whose future is dropped before its end goes on in a task of its own.
 
+mod stand_in;
+
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -8,7 +10,8 @@ use std::task::{Context, Poll};
 
 use tracing::{Instrument as _, Span};
 
-use crate::sync::Spawner;
+use crate::sync::{Spawner, spawn_local};
+use stand_in::stand_in;
 
 /// A future that may go on without its caller.
 pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -84,6 +87,38 @@ where
                 match wrap {
                     Some(wrap) => spawner.spawn(wrap(Box::pin(task))),
                     None => spawner.spawn(task),
+                }
+            },
+        }
+    }
+}
+
+impl<F, A> Detach<F, A>
+where
+    F: Future + 'static,
+    A: Abandon,
+{
+    /// As [`new`](Self::new), for a future that cannot leave its thread: there something has to run such tasks.
+    pub(crate) fn local(caller: A, carry: Option<&Carry>, future: F) -> Self {
+        Self {
+            future: Some(Box::pin(future)),
+            home: None,
+            carry: carry.cloned(),
+            caller,
+            spawn: |future, home| {
+                let Home { spawner: _, span, wrap } = home;
+                let task = async move {
+                    future.await;
+                }
+                .instrument(span);
+                let runs = match wrap {
+                    Some(wrap) => spawn_local(wrap(stand_in(task))),
+                    None => spawn_local(task),
+                };
+                if !runs {
+                    tracing::warn!(
+                        "no `LocalSet` here: work ends with its caller, and its record is left to its lease"
+                    );
                 }
             },
         }

@@ -34,6 +34,51 @@ impl<S> Call<S> {
         if self.policy().on_disconnect == OnDisconnect::Cancel {
             return Box::pin(self.execute_inline(work, replay)).await;
         }
+        self.detached(work, replay, |flight, work| {
+            let carry = flight.engine().config().carry.as_ref();
+            Detach::new(flight.clone(), carry, whole(flight.clone(), work))
+        })
+        .await
+    }
+
+    /// As [`execute`](Self::execute), for work that cannot leave its thread: it goes on there if the caller goes away.
+    ///
+    /// That needs a [`LocalSet`](tokio::task::LocalSet), as actix has one for each of its workers; elsewhere the work is
+    /// dropped with its caller, which counts as a crash: the key is held until its lease ends.
+    ///
+    /// # Errors
+    ///
+    /// As [`execute`](Self::execute).
+    pub async fn execute_local<R, F, Fut, D>(self, work: F, replay: D) -> Result<Outcome<R>, Error>
+    where
+        F: FnOnce(Run) -> Fut + 'static,
+        Fut: Future<Output = (R, Verdict)> + 'static,
+        R: 'static,
+        D: FnOnce(&Answer) -> Result<R, ReplayError>,
+    {
+        if self.policy().on_disconnect == OnDisconnect::Cancel {
+            return Box::pin(self.execute_inline(work, replay)).await;
+        }
+        self.detached(work, replay, |flight, work| {
+            let carry = flight.engine().config().carry.as_ref();
+            Detach::local(flight.clone(), carry, whole(flight.clone(), work))
+        })
+        .await
+    }
+
+    /// The course of work that goes on without its caller.
+    async fn detached<R, F, Fut, D, T>(
+        self,
+        work: F,
+        replay: D,
+        detach: impl Fn(&Arc<Flight>, F) -> Detach<T, Arc<Flight>>,
+    ) -> Result<Outcome<R>, Error>
+    where
+        F: FnOnce(Run) -> Fut,
+        Fut: Future<Output = (R, Verdict)>,
+        D: FnOnce(&Answer) -> Result<R, ReplayError>,
+        T: Future<Output = Step<R, F>>,
+    {
         let watch = Watch::new(self.operation());
         watch
             .over(async {
@@ -45,8 +90,7 @@ impl<S> Call<S> {
                 let mut patience = Patience::new(&flight);
                 let mut work = work;
                 loop {
-                    let carry = flight.engine().config().carry.as_ref();
-                    match Detach::new(flight.clone(), carry, whole(flight.clone(), work)).await {
+                    match detach(&flight, work).await {
                         Step::Ended(end) => return conclude(&flight, end, replay).await,
                         Step::Refused(claimed, unused) => match patience.refused(&flight, claimed).await? {
                             Some(answer) => return replayed(&flight, &answer, replay),

@@ -6,6 +6,7 @@
 #[cfg(not(idem_shuttle))]
 mod real {
     use std::future::Future;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
     use std::time::Duration;
 
     pub(crate) use parking_lot::Mutex;
@@ -26,6 +27,12 @@ mod real {
         pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
             self.0.spawn(task);
         }
+    }
+
+    /// Starts a task that stays on this thread; `false` if nothing runs such tasks here, and the task is gone.
+    pub(crate) fn spawn_local(task: impl Future<Output = ()> + 'static) -> bool {
+        // Outside of a `LocalSet` tokio panics, and cannot be asked beforehand. This may run in a `Drop`.
+        catch_unwind(AssertUnwindSafe(|| tokio::task::spawn_local(task))).is_ok()
     }
 
     pub(crate) fn sleep(duration: Duration) -> impl Future<Output = ()> + Send {
@@ -67,6 +74,11 @@ mod model {
         pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
             shuttle::future::spawn(task);
         }
+    }
+
+    pub(crate) fn spawn_local(task: impl Future<Output = ()> + 'static) -> bool {
+        shuttle::future::spawn_local(task);
+        true
     }
 
     pub(crate) async fn sleep(_: Duration) {

@@ -119,6 +119,58 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         if self.policy().on_disconnect == OnDisconnect::Cancel {
             return Box::pin(self.execute_transaction_inline(work, replay)).await;
         }
+        let store = self.store().clone();
+        self.detached_transaction(work, replay, move |flight, work| {
+            let carry = flight.engine().config().carry.as_ref();
+            Detach::new(flight.clone(), carry, whole(flight.clone(), store.clone(), work))
+        })
+        .await
+    }
+
+    /// As [`execute_transaction`](Self::execute_transaction), for work that cannot leave its thread: it goes on there if
+    /// the caller goes away.
+    ///
+    /// That needs a [`LocalSet`](tokio::task::LocalSet); elsewhere the work is dropped with its caller: nothing is left
+    /// of what was written, and the key is free.
+    ///
+    /// # Errors
+    ///
+    /// As [`execute_transaction`](Self::execute_transaction).
+    pub async fn execute_transaction_local<R, F, Fut, D>(
+        self,
+        work: F,
+        replay: D,
+    ) -> Result<Outcome<R>, Error>
+    where
+        F: FnOnce(Tx<S::Transaction>, Run) -> Fut + 'static,
+        Fut: Future<Output = (R, Verdict, Writes)> + 'static,
+        R: 'static,
+        D: FnOnce(&Answer) -> Result<R, ReplayError>,
+    {
+        if self.policy().on_disconnect == OnDisconnect::Cancel {
+            return Box::pin(self.execute_transaction_inline(work, replay)).await;
+        }
+        let store = self.store().clone();
+        self.detached_transaction(work, replay, move |flight, work| {
+            let carry = flight.engine().config().carry.as_ref();
+            Detach::local(flight.clone(), carry, whole(flight.clone(), store.clone(), work))
+        })
+        .await
+    }
+
+    /// The course of work that goes on without its caller.
+    async fn detached_transaction<R, F, Fut, D, T>(
+        self,
+        work: F,
+        replay: D,
+        detach: impl Fn(&Arc<Flight>, F) -> Detach<T, Arc<Flight>>,
+    ) -> Result<Outcome<R>, Error>
+    where
+        F: FnOnce(Tx<S::Transaction>, Run) -> Fut,
+        Fut: Future<Output = (R, Verdict, Writes)>,
+        D: FnOnce(&Answer) -> Result<R, ReplayError>,
+        T: Future<Output = Step<R, F>>,
+    {
         let watch = Watch::new(self.operation());
         let store = self.store().clone();
         watch
@@ -131,9 +183,7 @@ impl<S: TransactionalStore> Call<Arc<S>> {
                 let mut patience = Patience::new(&flight);
                 let mut work = work;
                 loop {
-                    let carry = flight.engine().config().carry.as_ref();
-                    let whole = whole(flight.clone(), store.clone(), work);
-                    match Detach::new(flight.clone(), carry, whole).await {
+                    match detach(&flight, work).await {
                         Step::Ended(end) => return end.map(Outcome::Fresh),
                         Step::Unclaimed(error) => return Err(error),
                         Step::Refused(claimed, unused) => match patience.refused(&flight, claimed).await? {

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::sync::Mutex;
 
+use idem_core::answer::{Answer, Codec};
 use idem_core::detach::Carry;
 use idem_core::error::ErrorKind;
 use idem_core::outcome::Outcome;
-use idem_core::policy::OnDisconnect;
+use idem_core::policy::{OnDisconnect, Verdict};
 use idem_core::run::current;
 use tokio::sync::{Notify, oneshot};
 
@@ -174,4 +175,88 @@ async fn a_hook_carries_the_applications_task_locals() {
     go_on.send(()).unwrap();
     assert_eq!(engine.drain(SECOND).await, 0);
     assert_eq!(*seen.lock().unwrap(), Some("acme"));
+}
+
+/// Work that cannot leave its thread: it holds an `Rc`.
+fn local_work(
+    effects: &Effects,
+    gone_on: oneshot::Receiver<()>,
+) -> impl Future<Output = (usize, Verdict)> + use<> {
+    let effects = std::rc::Rc::new(effects.clone());
+    async move {
+        gone_on.await.unwrap();
+        assert_eq!(current().unwrap().attempt(), 1);
+        let effect = effects.happen();
+        (effect, Verdict::Complete(Answer::json(Codec::JsonOk, &effect).unwrap()))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_cannot_leave_its_thread_goes_on_there() {
+    let (_, engine) = engine();
+    let effects = Effects::default();
+    let (go_on, gone_on) = oneshot::channel::<()>();
+    let work = local_work(&effects, gone_on);
+    let here = async {
+        let caller =
+            call(&engine, "key", "a").execute_local(move |_| work, |_| unreachable!("nothing is stored"));
+        let mut caller = Box::pin(caller);
+        assert!(begins(&mut caller).await);
+        drop(caller);
+        assert_eq!(engine.active(), 1);
+        go_on.send(()).unwrap();
+        assert_eq!(engine.drain(SECOND).await, 0);
+    };
+    tokio::task::LocalSet::new().run_until(here).await;
+    assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Replayed(Ok(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_carries_task_locals_for_work_that_cannot_leave_its_thread() {
+    let (_, engine) = engine_with(|builder| {
+        builder.carry(Carry::new(|| {
+            let tenant = TENANT.with(|tenant| *tenant);
+            move |task| Box::pin(TENANT.scope(tenant, task)) as idem_core::detach::Task
+        }))
+    });
+    let seen = std::rc::Rc::new(std::cell::Cell::new(None));
+    let (go_on, gone_on) = oneshot::channel::<()>();
+    let local = tokio::task::LocalSet::new();
+    let work = {
+        let seen = seen.clone();
+        async move {
+            gone_on.await.unwrap();
+            seen.set(Some(TENANT.with(|tenant| *tenant)));
+            ((), Verdict::Fail)
+        }
+    };
+    let begin = TENANT.scope("acme", async {
+        let caller = call(&engine, "key", "a").execute_local(move |_| work, |_| Ok(()));
+        let mut caller = Box::pin(caller);
+        assert!(begins(&mut caller).await);
+    });
+    local
+        .run_until(async {
+            begin.await;
+            go_on.send(()).unwrap();
+            assert_eq!(engine.drain(SECOND).await, 0);
+        })
+        .await;
+    assert_eq!(seen.get(), Some("acme"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_no_local_tasks_run_local_work_that_is_dropped_counts_as_crashed() {
+    let (_, engine) = engine();
+    let effects = Effects::default();
+    let (go_on, gone_on) = oneshot::channel::<()>();
+    let work = local_work(&effects, gone_on);
+    let mut caller = Box::pin(
+        call(&engine, "key", "a").execute_local(move |_| work, |_| unreachable!("nothing is stored")),
+    );
+    assert!(begins(&mut caller).await);
+    drop(caller);
+    assert!(go_on.is_closed(), "the work is gone");
+    let error = charge(call(&engine, "key", "a"), &effects).await.unwrap_err();
+    assert_eq!((error.kind(), effects.count()), (ErrorKind::InFlight, 0));
 }
