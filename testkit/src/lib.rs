@@ -31,7 +31,10 @@ pub use mariadb::{MariaDb, MariaDbServer};
 pub use pgbouncer::PgBouncer;
 pub use postgres::{Postgres, PostgresServer};
 pub use proxy::Proxy;
-pub use redis::{Redis, RedisConnection, RedisProduct, RedisServer, Reply, redis_namespace};
+pub use redis::{
+    Migration, Redis, RedisCluster, RedisConnection, RedisProduct, RedisSentinels, RedisServer, Reply,
+    Sentinel, redis_namespace,
+};
 pub use server::{Product, Server};
 pub use sql::SqlProduct;
 pub use unreliable::{Fault, UnreliableWay};

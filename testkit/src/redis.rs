@@ -1,7 +1,11 @@
 //! Redis servers, and what has its commands and its protocol: Valkey, and Sentinels.
 
+mod cluster;
 mod connection;
+mod group;
+mod migration;
 mod reply;
+mod sentinels;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -11,8 +15,11 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+pub use cluster::RedisCluster;
 pub use connection::RedisConnection;
+pub use migration::Migration;
 pub use reply::Reply;
+pub use sentinels::{RedisSentinels, Sentinel};
 
 use crate::account::Account;
 use crate::certificates::Certificates;

@@ -1,9 +1,8 @@
 //! The servers start, obey, and leave nothing behind.
 
-use std::env;
-use std::io::{BufRead as _, BufReader};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+mod killed;
+
+use std::time::Duration;
 
 use idem_testkit::{MariaDb, MariaDbServer, Postgres, PostgresServer, Server, SqlProduct};
 use sqlx::Connection as _;
@@ -73,8 +72,8 @@ macro_rules! servers {
 
             #[test]
             fn a_killed_test_leaves_no_server_behind() {
-                for paused in ["no", "yes"] {
-                    leaves_no_server_behind(stringify!($product), paused);
+                for what in [stringify!($product), concat!(stringify!($product), ", paused")] {
+                    killed::leaves_no_server_behind("the_killed_process", what);
                 }
             }
         }
@@ -98,7 +97,7 @@ async fn a_session_of_mariadb_can_be_fourteen_hours_ahead() {
     assert_eq!(hours, 14);
 }
 
-/// Not a test by itself: what is killed below.
+/// Not a test by itself: what others kill.
 #[test]
 #[ignore = "started by another test"]
 fn the_killed_process() {
@@ -107,35 +106,13 @@ fn the_killed_process() {
         if paused {
             server.pause();
         }
-        println!("@{}", server.port());
-        std::thread::sleep(Duration::from_hours(1));
+        killed::wait_with(&[server.port()]);
     }
-    let Ok(product) = env::var("IDEM_TEST_PRODUCT") else { return };
-    let paused = env::var("IDEM_TEST_PAUSED").as_deref() == Ok("yes");
-    match product.as_str() {
+    let Some(what) = killed::what_to_start() else { return };
+    let paused = what.ends_with(", paused");
+    match what.trim_end_matches(", paused") {
         "postgres" => wait::<Postgres>(paused),
         "mariadb" => wait::<MariaDb>(paused),
         other => panic!("no such product: {other}"),
-    }
-}
-
-fn leaves_no_server_behind(product: &str, paused: &str) {
-    let mut test = Command::new(env::current_exe().unwrap())
-        .args(["--exact", "the_killed_process", "--ignored", "--nocapture"])
-        .env("IDEM_TEST_PRODUCT", product)
-        .env("IDEM_TEST_PAUSED", paused)
-        .stdout(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(test.stdout.take().unwrap()).lines();
-    let port = lines.find_map(|line| line.unwrap().split_once('@').map(|(_, port)| port.to_owned())).unwrap();
-    let connects = || std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_ok();
-    assert!(connects());
-    test.kill().unwrap();
-    test.wait().unwrap();
-    let killed = Instant::now();
-    while connects() {
-        assert!(killed.elapsed() < Duration::from_secs(30), "the server is still there (paused: {paused})");
-        std::thread::sleep(Duration::from_millis(20));
     }
 }
