@@ -9,6 +9,7 @@ use sqlx::mysql::MySqlConnection;
 use sqlx::{AssertSqlSafe, Connection as _, Executor as _, Row as _};
 
 use crate::account::Account;
+use crate::process;
 use crate::server::{Product, Server};
 use crate::sql::{self, SqlProduct, USER};
 
@@ -155,9 +156,7 @@ INSERT INTO time_zone_transition_type VALUES (1, 0, 50400, 0, '+14');
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
     PROGRAM.get_or_init(|| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/libexec".into()]);
-        let found = folders.map(|folder| folder.join("mariadbd")).find(|program| program.is_file());
-        found.expect("MariaDB's server program: run `scripts/setup`, or set IDEM_TEST_MYSQL_URL")
+        process::program("mariadbd")
+            .expect("MariaDB's server program: run `scripts/setup`, or set IDEM_TEST_MYSQL_URL")
     })
 }

@@ -7,6 +7,7 @@ use std::sync::OnceLock;
 
 use crate::account::Account;
 use crate::postgres::PostgresServer;
+use crate::process;
 use crate::server::{free_port, start};
 use crate::sql::USER;
 use crate::watchdog::Watchdog;
@@ -76,10 +77,5 @@ max_client_conn = 1000
 
 fn program() -> &'static Path {
     static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
-    PROGRAM.get_or_init(|| {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders = std::env::split_paths(&path).chain(["/usr/sbin".into()]);
-        let found = folders.map(|folder| folder.join("pgbouncer")).find(|program| program.is_file());
-        found.expect("PgBouncer's program: run `scripts/setup`")
-    })
+    PROGRAM.get_or_init(|| process::program("pgbouncer").expect("PgBouncer's program: run `scripts/setup`"))
 }

@@ -1,9 +1,17 @@
 //! Processes: a server and what it forked, which get their signals together.
 
 use std::fs;
+use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
+
+/// An installed program; those of servers are where not every user's path leads.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/libexec".into()]);
+    folders.map(|folder| folder.join(name)).find(|program| program.is_file())
+}
 
 /// Sends a signal to processes; those that are gone do not mind.
 pub(crate) fn signal(name: &str, pids: &[u32]) {

@@ -73,6 +73,7 @@ pub struct UnreliableWay {
 struct Seen {
     requests: AtomicU64,
     faults: AtomicU64,
+    under_way: AtomicU64,
     fault: Box<dyn Fn(u64) -> Fault + Send + Sync>,
 }
 
@@ -91,13 +92,17 @@ impl UnreliableWay {
     pub async fn to(server: &str, fault: impl Fn(u64) -> Fault + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address").to_string();
-        let seen =
-            Arc::new(Seen { requests: AtomicU64::new(0), faults: AtomicU64::new(0), fault: Box::new(fault) });
+        let seen = Arc::new(Seen {
+            requests: AtomicU64::new(0),
+            faults: AtomicU64::new(0),
+            under_way: AtomicU64::new(0),
+            fault: Box::new(fault),
+        });
         let task = tokio::spawn({
             let (seen, server) = (Arc::clone(&seen), server.to_owned());
             async move {
                 while let Ok((client, _)) = listener.accept().await {
-                    tokio::spawn(carry(client, server.clone(), Arc::clone(&seen)));
+                    tokio::spawn(connect(client, server.clone(), Arc::clone(&seen)));
                 }
             }
         });
@@ -114,6 +119,11 @@ impl UnreliableWay {
         self.seen.requests.load(Ordering::SeqCst)
     }
 
+    /// Whether nothing is on its way, also of what is delivered late or twice.
+    pub fn is_quiet(&self) -> bool {
+        self.seen.under_way.load(Ordering::SeqCst) == 0
+    }
+
     /// To how many of them something happened.
     pub fn faults(&self) -> u64 {
         self.seen.faults.load(Ordering::SeqCst)
@@ -126,10 +136,19 @@ impl Drop for UnreliableWay {
     }
 }
 
-/// Carries one request and its answer.
-async fn carry(mut client: TcpStream, server: String, seen: Arc<Seen>) -> io::Result<()> {
+/// Reads one request, and carries it.
+async fn connect(mut client: TcpStream, server: String, seen: Arc<Seen>) -> io::Result<()> {
     let _ = client.set_nodelay(true);
     let Some(request) = read_request(&mut client).await? else { return Ok(()) };
+    // Counted before its client may hear of anything.
+    seen.under_way.fetch_add(1, Ordering::SeqCst);
+    let carried = carry(client, server, request, &seen).await;
+    seen.under_way.fetch_sub(1, Ordering::SeqCst);
+    carried
+}
+
+/// Carries one request and its answer.
+async fn carry(mut client: TcpStream, server: String, request: Vec<u8>, seen: &Seen) -> io::Result<()> {
     let number = seen.requests.fetch_add(1, Ordering::SeqCst);
     let fault = (seen.fault)(number);
     if fault != Fault::None {
