@@ -1,11 +1,14 @@
 //! The service from outside: the built binary as a child process, over real HTTP on loopback.
 
+mod bad_way;
 mod conserved;
 mod crash;
 mod disconnect;
 mod home;
 mod http;
+mod nginx;
 mod once;
+mod python;
 mod race;
 mod service;
 mod shutdown;
