@@ -61,11 +61,13 @@ impl Nginx {
 ///
 /// The second instance is asked only when the first one fails, so that tests know who has a request.
 fn text(port: u16, instances: &[&str]) -> String {
-    let mut servers = String::new();
-    for (number, instance) in instances.iter().enumerate() {
-        let backup = if number == 0 { "" } else { " backup" };
-        servers.push_str(&format!("server {instance} max_fails=0{backup};\n"));
-    }
+    let servers: Vec<_> = (instances.iter().enumerate())
+        .map(|(number, instance)| {
+            let backup = if number == 0 { "" } else { " backup" };
+            format!("server {instance} max_fails=0{backup};")
+        })
+        .collect();
+    let servers = servers.join("\n        ");
     format!(
         "daemon off;
 master_process off;
