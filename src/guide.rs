@@ -14,6 +14,9 @@ pub mod http {}
 #[doc = include_str!("../docs/clients.md")]
 pub mod clients {}
 
+#[doc = include_str!("../docs/layer.md")]
+pub mod layer {}
+
 #[doc = include_str!("../docs/choosing-a-store.md")]
 pub mod choosing_a_store {}
 

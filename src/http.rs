@@ -10,7 +10,7 @@ mod course;
 mod keep;
 mod refused;
 mod reply;
-mod request;
+pub(crate) mod request;
 
 pub(crate) mod body;
 

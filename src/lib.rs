@@ -38,6 +38,7 @@
 //! # Where to begin
 //!
 //! - [`macro@idempotent`] for any async function, `idem::axum::idempotent` (feature `axum`) for handlers
+//! - `idem::tower::IdempotencyLayer` (feature `tower`) for whole routers, whose handlers need not know of it
 //! - [`Idempotency`], the engine: made once, cloned everywhere; [`Idempotency::call`] does by hand what the attribute does
 //! - [`Transactional`], the same over an SQL store: what the work writes is committed together with its answer
 //! - [`Store`], the contract of stores; [`MemoryStore`], `SqliteStore` (feature `sqlite`), `PostgresStore` (feature
@@ -62,6 +63,7 @@
 //! | `tls-rustls` | TLS to database servers and Redis |
 //! | `axum` | `idem::axum`, for axum 0.8 |
 //! | `client` | `idem::client`, for those who send: keys and retries over reqwest 0.13 |
+//! | `tower` | `idem::tower`, a layer for whole routers: axum, hyper, tonic |
 //! | `metrics` | the counters `idem_calls_total` and `idem_troubles_total` of the `metrics` crate |
 //! | `uuid` | `Uuid` as a key or a scope |
 //!
@@ -73,8 +75,10 @@ extern crate self as idem;
 
 #[cfg(feature = "axum")]
 pub mod axum;
-#[cfg(feature = "axum")]
+#[cfg(any(feature = "axum", feature = "tower"))]
 mod http;
+#[cfg(feature = "tower")]
+pub mod tower;
 
 #[cfg(feature = "client")]
 pub mod client;
@@ -87,7 +91,8 @@ pub mod client;
     feature = "mysql",
     feature = "redis",
     feature = "axum",
-    feature = "client"
+    feature = "client",
+    feature = "tower"
 ))]
 pub mod guide;
 

@@ -16,7 +16,7 @@ tokio::task_local! {
 /// The context of the run that the calling task is in; `None` outside of any.
 ///
 /// Also there when the handler goes on without its caller, but not in tasks that the handler spawns itself: clone it
-/// into those.
+/// into those, or spawn their work [over](Run::over) it.
 pub fn current() -> Option<Run> {
     RUN.try_with(Clone::clone).ok()
 }
@@ -93,6 +93,11 @@ impl Run {
             Subject::Nothing(id) => id,
         }
         .derive(label)
+    }
+
+    /// Makes this the [`current`] run of a future: for work that the handler has another task do.
+    pub fn over<F: Future>(&self, work: F) -> impl Future<Output = F::Output> + use<F> {
+        RUN.scope(self.clone(), work)
     }
 
     /// Says of the outcome that it is final, retryable, or final but not to be kept; obeyed whatever the status.

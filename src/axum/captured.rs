@@ -5,16 +5,12 @@ use std::marker::PhantomData;
 
 use axum::RequestExt as _;
 use axum::extract::{FromRequest, FromRequestParts, OriginalUri, Request as AxumRequest};
-use http::header::EXPECT;
 use idem_core::http::request::{CapturedRequest, Headers, capture_limit, is_safe};
 
 use super::rejection::Rejection;
 use super::reply::body_of;
-use crate::http::Request;
-use crate::http::body::{Buffered, Resumed, buffer, discard};
-
-/// How far beyond the limit a body is read so that its sender gets to see the 413, in bytes.
-const DISCARDED: usize = 1024 * 1024;
+use crate::http::body::Resumed;
+use crate::http::request::{ClaimedBy, Request, Unread, read};
 
 /// Wraps the last extractor of a handler, and captures the request on its way.
 ///
@@ -129,12 +125,14 @@ where
     type Rejection = Rejection<E::Rejection>;
 
     async fn from_request(request: AxumRequest, state: &S) -> Result<Self, Self::Rejection> {
+        let claimed = request.extensions().get::<ClaimedBy>().cloned();
         let (request, captured) = capture(request, O::MAX_REQUEST_BYTES, O::HEADERS).await?;
         let last = E::from_request(request, state).await.map_err(Rejection::Extractor)?;
         let request = match O::MAX_REQUEST_BYTES {
             Some(_) => Request::within_limit(captured),
             None => Request::unlimited(captured),
-        };
+        }
+        .claimed(claimed.as_ref());
         Ok(Self { last, request, options: PhantomData })
     }
 }
@@ -151,19 +149,13 @@ async fn capture<R>(
     }
     let limit = limit.unwrap_or_else(capture_limit);
     let (parts, body) = request.with_limited_body().into_parts();
-    match buffer(body, limit).await {
-        Buffered::Whole { bytes, trailers } => {
+    match read(&parts, body, limit).await {
+        Ok((bytes, trailers)) => {
             let request = AxumRequest::from_parts(parts, body_of(Resumed::again(bytes.clone(), trailers)));
             Ok((request, captured.with_body(bytes)))
         }
-        Buffered::TooLong(body) => {
-            // Who waits for `100 Continue` has not begun to write.
-            if !parts.headers.contains_key(EXPECT) {
-                discard(body, limit.saturating_add(DISCARDED)).await;
-            }
-            Err(Rejection::too_large(limit))
-        }
-        Buffered::Broken(_, error) => Err(Rejection::broken(error)),
+        Err(Unread::TooLarge(limit)) => Err(Rejection::too_large(limit)),
+        Err(Unread::Broken(error)) => Err(Rejection::broken(error)),
     }
 }
 

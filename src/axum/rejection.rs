@@ -6,6 +6,7 @@ use idem_core::error::Error;
 use idem_core::http::problem;
 
 use crate::http::body::is_over_a_limit;
+use crate::http::request::BROKEN;
 use crate::http::{Refused, Reply as _, too_large};
 
 /// Why a request was not captured. Nothing is claimed.
@@ -37,11 +38,8 @@ impl<R> Rejection<R> {
 impl<R: IntoResponse> IntoResponse for Rejection<R> {
     fn into_response(self) -> Response {
         match self {
-            Self::TooLarge(error) => Refused::respond(error),
-            Self::Broken(_) => {
-                (StatusCode::BAD_REQUEST, "The body of the request could not be read to its end.")
-                    .into_response()
-            }
+            Self::TooLarge(error) => Refused::respond::<Response>(error),
+            Self::Broken(_) => (StatusCode::BAD_REQUEST, BROKEN).into_response(),
             Self::Extractor(rejection) => rejection.into_response(),
         }
     }

@@ -9,6 +9,7 @@ use crate::http::{Reply, Resumed};
 impl Reply for Response {
     type Body = Body;
     type Rest = ();
+    type Sent = Self;
 
     fn apart(self) -> Result<(Response, ()), Self> {
         Ok((self, ()))

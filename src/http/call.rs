@@ -15,6 +15,7 @@ use idem_core::http::problem::REPLAYED;
 use idem_core::key::{Key, KeyError, ToKey};
 use idem_core::operation::Operation;
 use idem_core::policy::{Expired, InFlight, Missing, OnCrash, OnDisconnect, OnStoreError};
+use idem_core::run::Run;
 use serde::Serialize;
 
 use super::keep::{Keeper, StoreIf};
@@ -35,6 +36,7 @@ pub struct HttpCall<S = ()> {
     key: KeyFrom,
     fingerprint: FingerprintFrom,
     store_if: Option<StoreIf>,
+    before_extractors: bool,
 }
 
 /// Where the key comes from.
@@ -69,6 +71,7 @@ impl<S> HttpCall<S> {
             key: KeyFrom::Header(Ok(IDEMPOTENCY_KEY), Syntax::Lenient),
             fingerprint: FingerprintFrom::Request,
             store_if: None,
+            before_extractors: false,
         }
     }
 
@@ -211,6 +214,19 @@ impl<S> HttpCall<S> {
         self.with_call(|call| call.rebind(rebind))
     }
 
+    /// Says that extractors run after the claim, as they do under a layer.
+    #[cfg(feature = "tower")]
+    pub(crate) fn before_extractors(mut self) -> Self {
+        self.before_extractors = true;
+        self
+    }
+
+    /// The run of a layer that has claimed the request, and what is said here of its response.
+    pub(super) fn claimed(&mut self) -> Option<(Run, Option<StoreIf>)> {
+        let run = self.request.claimed.take()?;
+        Some((run, self.store_if.take()))
+    }
+
     /// The header that the key is read from; `None` if it comes from elsewhere.
     pub(super) fn key_header_read(&self) -> Option<HeaderName> {
         match &self.key {
@@ -232,13 +248,19 @@ impl<S> HttpCall<S> {
 
     /// Checks the limit and takes key and fingerprint from the request, where they come from there.
     pub(super) fn ready(self) -> Result<(Call<S>, Keeper), Error> {
-        let Self { mut call, request: Request { captured, within_limit }, key, fingerprint, store_if } = self;
+        let Self { mut call, request, key, fingerprint, store_if, before_extractors } = self;
+        let Request { captured, within_limit, claimed: _ } = request;
         let config = call.engine().config();
         let limit = config.max_request_bytes();
         if !within_limit && captured.body().len() > limit {
             return Err(too_large(Some(limit)));
         }
-        let keeper = Keeper { store_if, limit: config.max_response_bytes(), marker: marker(config) };
+        let keeper = Keeper {
+            store_if,
+            limit: config.max_response_bytes(),
+            marker: marker(config),
+            before_extractors,
+        };
         if let KeyFrom::Header(name, syntax) = key {
             let key = name.and_then(|name| captured.key(&name, syntax));
             call = call.key_result(key);

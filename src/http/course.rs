@@ -10,50 +10,74 @@ use idem_core::error::{Error, ErrorKind, ReplayError};
 use idem_core::http::problem::key_help;
 use idem_core::http::response::decode;
 use idem_core::outcome::Outcome;
+use idem_core::run::Run;
 use idem_core::transaction::{TransactionalStore, Tx, Writes};
 
 use super::call::HttpCall;
-use super::keep::Keeper;
+use super::keep::{Judged, Keeper};
 use super::refused::Refused;
 use super::reply::Reply;
 
 impl<S> HttpCall<S> {
     /// Runs the handler once; it goes on if the client goes away.
-    pub async fn run<R, F>(self, handler: F) -> R
+    ///
+    /// Under a layer that has claimed the request already the handler just runs, within the layer's run: only
+    /// [`store_if`](Self::store_if) is heeded of what was said here.
+    pub fn run<R, F>(self, handler: F) -> impl Future<Output = R::Sent> + use<S, R, F>
     where
-        R: Reply + Send + 'static,
-        R::Body: Send,
-        R::Rest: Send,
+        R: Reply<Sent: Send + 'static, Body: Send, Rest: Send> + 'static,
         F: Future<Output = R> + Send + 'static,
     {
+        self.run_with(|_| handler)
+    }
+
+    /// As [`run`](Self::run), with a handler that is told of its run; there is none for a safe method.
+    pub(crate) async fn run_with<R, F, Fut>(mut self, handler: F) -> R::Sent
+    where
+        R: Reply<Sent: Send + 'static, Body: Send, Rest: Send> + 'static,
+        F: FnOnce(Option<&Run>) -> Fut + Send + 'static,
+        Fut: Future<Output = R> + Send + 'static,
+    {
         if self.is_safe() {
-            return handler.await;
+            return handler(None).await.sent();
+        }
+        if let Some((run, store_if)) = self.claimed() {
+            let handler = handler(Some(&run));
+            return Judged::put_on(run.over(handler).await, store_if.as_ref());
         }
         match self.prepare() {
-            Err(error) => Refused::respond(error),
+            Err(error) => Refused::respond::<R>(error),
             Ok((call, keeper, manners)) => {
-                let replay = manners.replay();
-                manners.finish(call.execute(move |run| keeper.watch(run, handler), replay).await)
+                let work = move |run: Run| {
+                    let handler = handler(Some(&run));
+                    keeper.watch(run, handler)
+                };
+                let replay = manners.replay::<R>();
+                manners.finish::<R>(call.execute(work, replay).await)
             }
         }
     }
 
     /// Runs the handler once, in the caller's own future: for handlers that borrow, or are not `Send`.
     ///
-    /// If the client goes away, that counts as a crash: the key is held until its lease ends.
-    pub async fn run_inline<R, F>(self, handler: F) -> R
+    /// If the client goes away, that counts as a crash: the key is held until its lease ends. Under a layer that has
+    /// claimed the request, it is as [`run`](Self::run) says.
+    pub async fn run_inline<R, F>(mut self, handler: F) -> R::Sent
     where
         R: Reply,
         F: Future<Output = R>,
     {
         if self.is_safe() {
-            return handler.await;
+            return handler.await.sent();
+        }
+        if let Some((run, store_if)) = self.claimed() {
+            return Judged::put_on(run.over(handler).await, store_if.as_ref());
         }
         match self.prepare() {
-            Err(error) => Refused::respond(error),
+            Err(error) => Refused::respond::<R>(error),
             Ok((call, keeper, manners)) => {
-                let replay = manners.replay();
-                manners.finish(call.execute_inline(|run| keeper.watch(run, handler), replay).await)
+                let replay = manners.replay::<R>();
+                manners.finish::<R>(call.execute_inline(|run| keeper.watch(run, handler), replay).await)
             }
         }
     }
@@ -77,6 +101,9 @@ impl<S: TransactionalStore> HttpCall<Arc<S>> {
     ///
     /// Safe methods (GET and its like), and requests without a key where [`Missing::Run`](idem_core::policy::Missing)
     /// allows that, run in a transaction without a record.
+    ///
+    /// Under a layer that has claimed the request the transaction claims, too: what it writes is committed together with
+    /// its own record, and the layer's could not be in it.
     ///
     /// ```
     /// use axum::extract::State;
@@ -103,21 +130,19 @@ impl<S: TransactionalStore> HttpCall<Arc<S>> {
     ///         .await
     /// }
     /// ```
-    pub async fn transact<R, F, Fut>(self, handler: F) -> R
+    pub async fn transact<R, F, Fut>(self, handler: F) -> R::Sent
     where
-        R: Reply + Send + 'static,
-        R::Body: Send,
-        R::Rest: Send,
+        R: Reply<Sent: Send + 'static, Body: Send, Rest: Send> + 'static,
         F: FnOnce(Tx<S::Transaction>) -> Fut + Send + 'static,
         Fut: Future<Output = (R, Writes)> + Send + 'static,
     {
         let call = if self.is_safe() { self.without_record() } else { self };
         match call.prepare() {
-            Err(error) => Refused::respond(error),
+            Err(error) => Refused::respond::<R>(error),
             Ok((call, keeper, manners)) => {
-                let replay = manners.replay();
+                let replay = manners.replay::<R>();
                 let work = move |tx, run| keeper.watch_writes(run, handler(tx));
-                manners.finish(call.execute_transaction(work, replay).await)
+                manners.finish::<R>(call.execute_transaction(work, replay).await)
             }
         }
     }
@@ -125,7 +150,7 @@ impl<S: TransactionalStore> HttpCall<Arc<S>> {
     /// As [`transact`](Self::transact), in the caller's own future: for handlers that borrow, or are not `Send`.
     ///
     /// If the client goes away, nothing is left of what was written, and the key is free.
-    pub async fn transact_inline<R, F, Fut>(self, handler: F) -> R
+    pub async fn transact_inline<R, F, Fut>(self, handler: F) -> R::Sent
     where
         R: Reply,
         F: FnOnce(Tx<S::Transaction>) -> Fut,
@@ -133,11 +158,11 @@ impl<S: TransactionalStore> HttpCall<Arc<S>> {
     {
         let call = if self.is_safe() { self.without_record() } else { self };
         match call.prepare() {
-            Err(error) => Refused::respond(error),
+            Err(error) => Refused::respond::<R>(error),
             Ok((call, keeper, manners)) => {
-                let replay = manners.replay();
+                let replay = manners.replay::<R>();
                 let work = |tx, run| keeper.watch_writes(run, handler(tx));
-                manners.finish(call.execute_transaction_inline(work, replay).await)
+                manners.finish::<R>(call.execute_transaction_inline(work, replay).await)
             }
         }
     }
@@ -153,7 +178,7 @@ struct Manners {
 
 impl Manners {
     /// Makes a reply of a stored answer.
-    fn replay<R: Reply>(&self) -> impl FnOnce(&Answer) -> Result<R, ReplayError> + use<R> {
+    fn replay<R: Reply>(&self) -> impl FnOnce(&Answer) -> Result<R::Sent, ReplayError> + use<R> {
         let marker = self.marker.clone();
         move |answer| {
             let mut response = decode(answer)?;
@@ -162,17 +187,19 @@ impl Manners {
         }
     }
 
-    fn finish<R: Reply>(self, outcome: Result<Outcome<R>, Error>) -> R {
+    fn finish<R: Reply>(self, outcome: Result<Outcome<R::Sent>, Error>) -> R::Sent {
         match outcome {
             Ok(outcome) => outcome.into_inner(),
             Err(error) => {
                 if is_our_fault(error.kind()) {
                     tracing::error!(%error, "the request cannot be answered");
                 }
-                Refused::respond(match key_help(&error, self.key_header.as_ref().map(HeaderName::as_str)) {
-                    Some(help) => error.with_help(help),
-                    None => error,
-                })
+                Refused::respond::<R>(
+                    match key_help(&error, self.key_header.as_ref().map(HeaderName::as_str)) {
+                        Some(help) => error.with_help(help),
+                        None => error,
+                    },
+                )
             }
         }
     }

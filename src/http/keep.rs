@@ -24,20 +24,48 @@ pub(super) struct Keeper {
     pub(super) limit: usize,
     /// The header that marks a replay.
     pub(super) marker: HeaderName,
+    /// Whether extractors run after the claim, so that what they reject has to be told by its status.
+    pub(super) before_extractors: bool,
+}
+
+/// What an annotated handler under a layer, which keeps its response, says becomes of it: an extension.
+///
+/// Its extractors have run, so a 422 is its own, and its `store_if` counts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Judged(Keep);
+
+impl Judged {
+    /// Judges a response that a layer further out keeps.
+    pub(super) fn put_on<R: Reply>(reply: R, store_if: Option<&StoreIf>) -> R::Sent {
+        match reply.apart() {
+            Ok((response, rest)) => {
+                let (mut parts, body) = response.into_parts();
+                let kept =
+                    store_if.map_or_else(|| status::keep(parts.status), |stored| asked(stored, &parts));
+                parts.extensions.insert(Self(kept));
+                unread::<R>(parts, body, rest)
+            }
+            Err(failed) => failed,
+        }
+    }
 }
 
 impl Keeper {
     /// Runs a handler and decides what becomes of its record.
-    pub(super) async fn watch<R: Reply>(self, run: Run, handler: impl Future<Output = R>) -> (R, Verdict) {
+    pub(super) async fn watch<R: Reply>(
+        self,
+        run: Run,
+        handler: impl Future<Output = R>,
+    ) -> (R::Sent, Verdict) {
         let (response, rest) = match handler.await.apart() {
             Ok(apart) => apart,
             Err(failed) => return (failed, Verdict::Fail),
         };
         let (parts, body, mark) = self.marked(&run, response);
         if !run.is_protected() {
-            return (unread(parts, body, rest), Verdict::Undo);
+            return (unread::<R>(parts, body, rest), Verdict::Undo);
         }
-        plan(&parts, mark, self.store_if.as_ref()).carry_out(parts, body, rest, self.limit).await
+        self.plan(&parts, mark).carry_out::<R>(parts, body, rest, self.limit).await
     }
 
     /// As [`watch`](Self::watch), and decides what becomes of the writes: kept is what was done with success and has an
@@ -46,19 +74,19 @@ impl Keeper {
         self,
         run: Run,
         handler: impl Future<Output = (R, Writes)>,
-    ) -> (R, Verdict, Writes) {
+    ) -> (R::Sent, Verdict, Writes) {
         let (reply, asked) = handler.await;
         let (response, rest) = match reply.apart() {
             Ok(apart) => apart,
             Err(failed) => return (failed, Verdict::Fail, Writes::Undo),
         };
         let (parts, body, mark) = self.marked(&run, response);
-        let plan = plan(&parts, mark, self.store_if.as_ref());
+        let plan = self.plan(&parts, mark);
         let writes = if parts.status.is_server_error() || !plan.keeps() { Writes::Undo } else { asked };
         if !run.is_protected() {
-            return (unread(parts, body, rest), Verdict::Undo, writes);
+            return (unread::<R>(parts, body, rest), Verdict::Undo, writes);
         }
-        let (reply, verdict) = plan.carry_out(parts, body, rest, self.limit).await;
+        let (reply, verdict) = plan.carry_out::<R>(parts, body, rest, self.limit).await;
         (reply, verdict, writes)
     }
 
@@ -70,10 +98,39 @@ impl Keeper {
         let mark = parts.extensions.remove::<Mark>().or_else(|| run.marked());
         (parts, body, mark)
     }
+
+    /// Decides by the mark, then by what an annotated handler says, then by the predicate, then by the status.
+    fn plan(&self, parts: &Parts, mark: Option<Mark>) -> Plan {
+        let judged = parts.extensions.get::<Judged>();
+        let kept = match (mark, judged, &self.store_if) {
+            (Some(Mark::Final), ..) => Keep::Answer,
+            (Some(Mark::Tombstone), ..) => Keep::Tombstone,
+            (Some(Mark::Retryable), ..) => return Plan::Pass(Verdict::Retryable),
+            (None, Some(Judged(kept)), _) => *kept,
+            (None, None, Some(stored)) => asked(stored, parts),
+            (None, None, None) if self.may_be_rejected(parts) => Keep::Nothing,
+            (None, None, None) => status::keep(parts.status),
+        };
+        match kept {
+            // The handler has not begun.
+            Keep::Nothing if judged.is_none() && self.may_be_rejected(parts) => Plan::Pass(Verdict::Undo),
+            Keep::Nothing => Plan::Pass(Verdict::Fail),
+            // An upgraded connection, or a stream without an end, cannot be kept whatever anybody says.
+            Keep::Answer if !parts.status.is_informational() && !is_endless(&parts.headers) => Plan::Store,
+            Keep::Answer | Keep::Tombstone => {
+                Plan::Pass(Verdict::Complete(tombstone(parts.status, &parts.headers)))
+            }
+        }
+    }
+
+    /// Whether a response may be that of an extractor.
+    fn may_be_rejected(&self, parts: &Parts) -> bool {
+        self.before_extractors && status::is_rejection(parts.status)
+    }
 }
 
 /// Makes a reply whose body nobody has read.
-fn unread<R: Reply>(parts: Parts, body: R::Body, rest: R::Rest) -> R {
+fn unread<R: Reply>(parts: Parts, body: R::Body, rest: R::Rest) -> R::Sent {
     R::whole(http::Response::from_parts(parts, Resumed::unread(body)), rest)
 }
 
@@ -97,32 +154,13 @@ impl Plan {
         body: R::Body,
         rest: R::Rest,
         limit: usize,
-    ) -> (R, Verdict) {
+    ) -> (R::Sent, Verdict) {
         match self {
             Self::Store => {
                 let (response, verdict) = store(parts, body, limit).await;
                 (R::whole(response, rest), verdict)
             }
-            Self::Pass(verdict) => (unread(parts, body, rest), verdict),
-        }
-    }
-}
-
-/// Decides by the mark, then by the predicate, then by the status.
-fn plan(parts: &Parts, mark: Option<Mark>, store_if: Option<&StoreIf>) -> Plan {
-    let kept = match (mark, store_if) {
-        (Some(Mark::Final), _) => Keep::Answer,
-        (Some(Mark::Tombstone), _) => Keep::Tombstone,
-        (Some(Mark::Retryable), _) => return Plan::Pass(Verdict::Retryable),
-        (None, Some(stored)) => asked(stored, parts),
-        (None, None) => status::keep(parts.status),
-    };
-    match kept {
-        Keep::Nothing => Plan::Pass(Verdict::Fail),
-        // An upgraded connection, or a stream without an end, cannot be kept whatever anybody says.
-        Keep::Answer if !parts.status.is_informational() && !is_endless(&parts.headers) => Plan::Store,
-        Keep::Answer | Keep::Tombstone => {
-            Plan::Pass(Verdict::Complete(tombstone(parts.status, &parts.headers)))
+            Self::Pass(verdict) => (unread::<R>(parts, body, rest), verdict),
         }
     }
 }

@@ -32,7 +32,7 @@ impl Refused {
     }
 
     /// Makes the problem document.
-    pub(crate) fn respond<R: Reply>(error: Error) -> R {
+    pub(crate) fn respond<R: Reply>(error: Error) -> R::Sent {
         let mut response = problem::render(&error, None);
         response.extensions_mut().insert(Self(Arc::new(error)));
         R::of_bytes(response)

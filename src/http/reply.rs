@@ -8,7 +8,7 @@ use super::body::Resumed;
 /// A response of a framework; adapters implement it.
 ///
 /// idem judges, stores and replays responses as `http::Response`; a framework that has types of its own translates
-/// status, headers and the extensions that idem looks at (`Mark`).
+/// status, headers and the extensions that idem puts there or looks at: `Mark`, `Refused` and `Judged`.
 pub trait Reply: Sized {
     /// The body, which idem reads to store it, or hands on.
     type Body: Body + Unpin;
@@ -16,18 +16,29 @@ pub trait Reply: Sized {
     /// What else of the response reaches its first caller; replays and problem documents have the default.
     type Rest: Default;
 
+    /// What its caller gets: the response, or what failed instead. Mostly `Self`.
+    type Sent;
+
     /// Takes it apart.
     ///
     /// # Errors
     ///
-    /// With itself, if there is no response in it: it reaches the caller as it is, and its handler has failed.
-    fn apart(self) -> Result<(http::Response<Self::Body>, Self::Rest), Self>;
+    /// When there is no response in it: this reaches the caller instead, and the handler has failed.
+    fn apart(self) -> Result<(http::Response<Self::Body>, Self::Rest), Self::Sent>;
 
     /// Makes it, of what idem has read and judged or of what idem answers itself.
-    fn whole(response: http::Response<Resumed<Self::Body>>, rest: Self::Rest) -> Self;
+    fn whole(response: http::Response<Resumed<Self::Body>>, rest: Self::Rest) -> Self::Sent;
 
     /// Makes a replay, or a problem document.
-    fn of_bytes(response: http::Response<Bytes>) -> Self {
+    fn of_bytes(response: http::Response<Bytes>) -> Self::Sent {
         Self::whole(response.map(Resumed::of_bytes), Self::Rest::default())
+    }
+
+    /// Hands it on as it is.
+    fn sent(self) -> Self::Sent {
+        match self.apart() {
+            Ok((response, rest)) => Self::whole(response.map(Resumed::unread), rest),
+            Err(failed) => failed,
+        }
     }
 }

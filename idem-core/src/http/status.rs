@@ -28,6 +28,13 @@ pub fn keep(status: StatusCode) -> Keep {
     }
 }
 
+/// Whether a status is what a framework answers to a request that its extractors cannot read: 400, 413, 415 or 422.
+///
+/// A layer, which claims before extractors run, cannot tell such an answer from the handler's own.
+pub fn is_rejection(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 400 | 413 | 415 | 422)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
