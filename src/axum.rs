@@ -102,7 +102,7 @@ mod captured;
 mod rejection;
 mod reply;
 
-pub use crate::http::{HttpCall, Refused, Reply, Request, Resumed};
+pub use crate::http::{Apart, HttpCall, Refused, Reply, Request, Resumed};
 pub use captured::{AllHeaders, CaptureOptions, Captured, Nothing, Tuned, Via};
 pub use idem_core::http::key::Syntax;
 pub use idem_core::policy::Mark;

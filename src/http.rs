@@ -17,7 +17,7 @@ pub(crate) mod body;
 pub use body::Resumed;
 pub use call::HttpCall;
 pub use refused::Refused;
-pub use reply::Reply;
+pub use reply::{Apart, Reply};
 pub use request::Request;
 
 pub(crate) use refused::too_large;

@@ -11,7 +11,7 @@ mod passage;
 mod rules;
 mod service;
 
-pub use crate::http::{HttpCall, Refused, Resumed};
+pub use crate::http::{Apart, HttpCall, Refused, Reply, Request, Resumed};
 pub use idem_core::http::key::Syntax;
 pub use idem_core::policy::Mark;
 pub use layer::IdempotencyLayer;

@@ -128,11 +128,8 @@ where
         let claimed = request.extensions().get::<ClaimedBy>().cloned();
         let (request, captured) = capture(request, O::MAX_REQUEST_BYTES, O::HEADERS).await?;
         let last = E::from_request(request, state).await.map_err(Rejection::Extractor)?;
-        let request = match O::MAX_REQUEST_BYTES {
-            Some(_) => Request::within_limit(captured),
-            None => Request::unlimited(captured),
-        }
-        .claimed(claimed.as_ref());
+        let request = Request::new(captured, claimed);
+        let request = if O::MAX_REQUEST_BYTES.is_some() { request.within_limit() } else { request };
         Ok(Self { last, request, options: PhantomData })
     }
 }

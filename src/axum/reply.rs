@@ -4,14 +4,14 @@ use axum::body::Body;
 use axum::response::Response;
 
 use crate::http::body::Simple;
-use crate::http::{Reply, Resumed};
+use crate::http::{Apart, Reply, Resumed};
 
 impl Reply for Response {
     type Body = Body;
     type Rest = ();
     type Sent = Self;
 
-    fn apart(self) -> Result<(Response, ()), Self> {
+    fn apart(self) -> Apart<Self> {
         Ok((self, ()))
     }
 

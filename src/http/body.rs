@@ -120,6 +120,7 @@ pub struct Resumed<B: Body> {
 impl<B: Body> Unpin for Resumed<B> {}
 
 /// What a [`Resumed`] body is made of, where that is one thing.
+#[cfg(feature = "axum")]
 pub(crate) enum Simple<B: Body> {
     /// Bytes that were read.
     Bytes(Bytes),
@@ -150,6 +151,7 @@ impl<B: Body> Resumed<B> {
         Self { read: bytes, next: Some(Err(error)), rest: None }
     }
 
+    #[cfg(feature = "axum")]
     /// What it is made of, so that a framework need not wrap what it has a type of its own for.
     pub(crate) fn simple(self) -> Simple<B> {
         match self {

@@ -5,6 +5,9 @@ use http_body::Body;
 
 use super::body::Resumed;
 
+/// What [`Reply::apart`] gives.
+pub type Apart<R> = Result<(http::Response<<R as Reply>::Body>, <R as Reply>::Rest), <R as Reply>::Sent>;
+
 /// A response of a framework; adapters implement it.
 ///
 /// idem judges, stores and replays responses as `http::Response`; a framework that has types of its own translates
@@ -24,7 +27,7 @@ pub trait Reply: Sized {
     /// # Errors
     ///
     /// When there is no response in it: this reaches the caller instead, and the handler has failed.
-    fn apart(self) -> Result<(http::Response<Self::Body>, Self::Rest), Self::Sent>;
+    fn apart(self) -> Apart<Self>;
 
     /// Makes it, of what idem has read and judged or of what idem answers itself.
     fn whole(response: http::Response<Resumed<Self::Body>>, rest: Self::Rest) -> Self::Sent;

@@ -32,19 +32,14 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request whose body was read within the limit that holds.
-    pub(crate) fn within_limit(captured: CapturedRequest) -> Self {
-        Self { captured, within_limit: true, claimed: None }
+    /// A request whose body was read before it was known whose limit holds, and the layer that has claimed it.
+    pub(crate) fn new(captured: CapturedRequest, claimed: Option<ClaimedBy>) -> Self {
+        Self { captured, within_limit: false, claimed: claimed.map(|claimed| claimed.0) }
     }
 
-    /// A request whose body was read before it was known whose limit holds.
-    pub(crate) fn unlimited(captured: CapturedRequest) -> Self {
-        Self { captured, within_limit: false, claimed: None }
-    }
-
-    /// Remembers whether a layer has claimed it.
-    pub(crate) fn claimed(mut self, claimed: Option<&ClaimedBy>) -> Self {
-        self.claimed = claimed.map(|claimed| claimed.0.clone());
+    /// Says that its body was read within the limit that holds.
+    pub(crate) fn within_limit(mut self) -> Self {
+        self.within_limit = true;
         self
     }
 }

@@ -3,7 +3,7 @@
 use http::Response;
 use http_body::Body;
 
-use crate::http::{Reply, Resumed};
+use crate::http::{Apart, Reply, Resumed};
 
 /// A response of the inner service, or the error that it failed with instead.
 pub(super) struct Passage<R, E>(pub(super) Result<Response<R>, E>);
@@ -13,7 +13,7 @@ impl<R: Body + Unpin, E> Reply for Passage<R, E> {
     type Rest = ();
     type Sent = Result<Response<Resumed<R>>, E>;
 
-    fn apart(self) -> Result<(Response<R>, ()), Self::Sent> {
+    fn apart(self) -> Apart<Self> {
         match self.0 {
             Ok(response) => Ok((response, ())),
             Err(error) => Err(Err(error)),

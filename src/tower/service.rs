@@ -112,7 +112,7 @@ where
         Err(unread) => return refuse(unread),
     };
     let captured = CapturedRequest::new(&parts.method, uri(&parts), &parts.headers, Headers::All);
-    let captured = Captured::within_limit(captured.with_body(bytes.clone()));
+    let captured = Captured::new(captured.with_body(bytes.clone()), None).within_limit();
     let call = HttpCall::of(rules.engine.call(operation), captured).before_extractors();
     let call = rules.scoped(call, &parts);
     let request = Request::from_parts(parts, bytes);

@@ -2,7 +2,7 @@
 
 use axum::body::{Body, Bytes};
 use http::{HeaderMap, Request, Response, StatusCode};
-use http_body_util::BodyExt as _;
+use http_body_util::BodyExt;
 use tower::{Service, ServiceExt as _};
 
 /// `POST path` with a key and a body.
@@ -28,7 +28,6 @@ pub(super) fn request(
 pub(super) struct Answer {
     pub(super) status: StatusCode,
     pub(super) headers: HeaderMap,
-    pub(super) trailers: Option<HeaderMap>,
     pub(super) body: Bytes,
 }
 
@@ -36,17 +35,12 @@ pub(super) struct Answer {
 pub(super) async fn send<S, B>(service: &S, request: Request<Body>) -> Answer
 where
     S: Service<Request<Body>, Response = Response<B>, Error: std::fmt::Debug> + Clone,
-    B: http_body_util::BodyExt<Data = Bytes, Error: std::fmt::Debug>,
+    B: BodyExt<Data = Bytes, Error: std::fmt::Debug>,
 {
     let response = service.clone().oneshot(request).await.unwrap();
     let (parts, body) = response.into_parts();
     let body = body.collect().await.unwrap();
-    Answer {
-        status: parts.status,
-        headers: parts.headers,
-        trailers: body.trailers().cloned(),
-        body: body.to_bytes(),
-    }
+    Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() }
 }
 
 impl Answer {
