@@ -16,15 +16,16 @@ local found = redis.call('GET', KEYS[1])
 if found and (string.byte(found) ~= 1 or struct.unpack('>I8', found, 86) > now) then
     return {now, found}
 end
-local life = tonumber(ARGV[4])
-if life == 4503599627370496 then
-    redis.call('SET', KEYS[1], ARGV[1] .. struct.pack('>I8I8I8I8', now, now + ARGV[3], life, life) .. ARGV[2])
+local gone = tonumber(ARGV[4])
+if gone == 4503599627370496 then
+    redis.call('SET', KEYS[1], ARGV[1] .. struct.pack('>I8I8I8I8', now, now + ARGV[3], gone, gone) .. ARGV[2])
     return 1
 end
-local gone = now + life
+gone = now + gone
 if gone > now then
+    -- A number as an argument is written as a float, which takes longer than all else here.
     redis.call('SET', KEYS[1], ARGV[1] .. struct.pack('>I8I8I8I8', now, now + ARGV[3], gone, gone) .. ARGV[2],
-        'PXAT', gone)
+        'PXAT', string.format('%d', gone))
 elseif found then
     redis.call('DEL', KEYS[1])
 end

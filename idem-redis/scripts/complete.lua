@@ -13,7 +13,7 @@ if not found or owner ~= ARGV[1] then
 end
 if phase == 'C' and expires > now then
     -- Nothing changes, but who waits for replicas next waits for this very write.
-    redis.call('PEXPIREAT', KEYS[1], gone)
+    redis.call('PEXPIREAT', KEYS[1], string.format('%d', gone))
     return 2
 end
 if phase ~= 'F' then

@@ -26,7 +26,8 @@ local function write(record, gone)
     if gone == NEVER then
         redis.call('SET', KEYS[1], record)
     elseif gone > now then
-        redis.call('SET', KEYS[1], record, 'PXAT', gone)
+        -- A number as an argument would be written as a float, which takes long.
+        redis.call('SET', KEYS[1], record, 'PXAT', string.format('%d', gone))
     else
         redis.call('DEL', KEYS[1])
     end
