@@ -1,7 +1,8 @@
 //! The store contract on Redis: on one connection and on four, with answers apart from their records, and as `dyn`.
 
+mod common;
+
 use std::sync::Arc;
-use std::time::Duration;
 
 use idem_core::conformance::Subject;
 use idem_core::conformance_tests;
@@ -14,33 +15,10 @@ fn store() -> RedisBuilder {
     RedisStore::builder().url(RedisServer::shared().url()).prefix(&redis_namespace())
 }
 
-/// The clock of Redis cannot be wound, so its time is waited for: a little more, since spans are rounded up.
-async fn wait(span: Duration) {
-    tokio::time::sleep(span + Duration::from_millis(5)).await;
-}
-
-macro_rules! subject {
-    ($name:ident, $store:ty, $fresh:expr) => {
-        struct $name;
-
-        impl Subject for $name {
-            type Store = $store;
-
-            async fn fresh(&self) -> $store {
-                $fresh
-            }
-
-            async fn pass(&self, span: Duration) {
-                wait(span).await;
-            }
-        }
-    };
-}
-
-subject!(One, RedisStore, store().open().await.expect("a store"));
-subject!(Four, RedisStore, store().connections(4).listen(false).open().await.expect("a store"));
-subject!(Apart, RedisStore, store().answers_within(0).open().await.expect("a store"));
-subject!(Dyn, Arc<dyn Store>, Arc::new(store().open().await.expect("a store")));
+common::subject!(One, RedisStore, store().open().await.expect("a store"));
+common::subject!(Four, RedisStore, store().connections(4).listen(false).open().await.expect("a store"));
+common::subject!(Apart, RedisStore, store().answers_within(0).open().await.expect("a store"));
+common::subject!(Dyn, Arc<dyn Store>, Arc::new(store().open().await.expect("a store")));
 
 conformance_tests!(mod one, One);
 conformance_tests!(mod four, Four);
