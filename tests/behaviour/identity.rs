@@ -174,13 +174,13 @@ pub(crate) async fn the_store_keeps_the_operation_in_clear_and_neither_key_nor_s
     let answered =
         server.request_by("Bearer account-of-alice", "POST", "/charges").key(key).body(payload).send().await;
     answered.assert_fresh(200, "done");
-    let disk = server.opened.on_disk();
-    let holds = |text: &str| disk.windows(text.len()).any(|window| window == text.as_bytes());
+    let written = server.opened.written();
+    let holds = |text: &str| written.windows(text.len()).any(|window| window == text.as_bytes());
     // What is only in memory is looked at through `Debug`, above.
     assert_eq!(holds("charges.create"), kind != Kind::Memory);
     assert_eq!(holds("order-17"), kind != Kind::Memory);
     for secret in [&key[..9], key, payload, "account-of-alice"] {
-        assert!(!holds(secret), "`{secret}` is on the disk");
+        assert!(!holds(secret), "`{secret}` is written down");
     }
 }
 

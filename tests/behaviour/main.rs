@@ -12,6 +12,7 @@
     feature = "sqlite",
     feature = "postgres",
     feature = "mysql",
+    feature = "redis",
     feature = "uuid"
 ))]
 
@@ -56,6 +57,9 @@ macro_rules! on_every_store {
         store!(sqlite: Sqlite; $($cases)+);
         store!(postgres: Postgres; $($cases)+);
         store!(mysql: MySql; $($cases)+);
+        store!(redis: Redis; $($cases)+);
+        store!(redis_cluster: RedisCluster; $($cases)+);
+        store!(redis_sentinels: RedisSentinels; $($cases)+);
     };
 }
 
@@ -272,4 +276,4 @@ store! { memory_only: Memory;
 // | 6.3 | processes that are killed (SIGKILL) | `examples/payments/tests/payments/crash.rs` |
 // | 6.6 | a clock that is moved to the edge of expiry | `idem-core/src/conformance/cases/expiry.rs` |
 // | 5, 6, 7 | what transaction mode makes of them | `tests/transactions`, `idem-sqlx/tests/transactions`, `examples/payments/tests/payments` |
-// | all | actix, tower layer, Redis | come later |
+// | all | actix, tower layer | come later |

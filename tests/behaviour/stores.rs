@@ -4,8 +4,11 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use idem::{MemoryStore, MySqlStore, PostgresStore, SqliteStore, Store};
-use idem_testkit::{Database, MariaDbServer, PostgresServer};
+use idem::{MemoryStore, MySqlStore, PostgresStore, RedisStore, SqliteStore, Store};
+use idem_redis::RedisBuilder;
+use idem_testkit::{
+    Database, MariaDbServer, PostgresServer, RedisCluster, RedisSentinels, RedisServer, redis_namespace,
+};
 use tempfile::TempDir;
 use tokio::sync::OnceCell;
 
@@ -16,6 +19,9 @@ pub(crate) enum Kind {
     Sqlite,
     Postgres,
     MySql,
+    Redis,
+    RedisCluster,
+    RedisSentinels,
 }
 
 /// A store of its own for one test, and what has to live as long as it.
@@ -29,9 +35,16 @@ pub(crate) struct Opened {
 enum Home {
     Folder(TempDir),
     Table(&'static Database, String),
+    /// A prefix, and the servers whose keys may begin with it.
+    Keys(String, Vec<&'static RedisServer>),
 }
 
 impl Kind {
+    /// Whether what has expired goes without a sweep.
+    pub(crate) fn sweeps_itself(self) -> bool {
+        matches!(self, Self::Redis | Self::RedisCluster | Self::RedisSentinels)
+    }
+
     pub(crate) async fn open(self) -> Opened {
         match self {
             Self::Memory => Opened::without_home(MemoryStore::new()),
@@ -54,6 +67,20 @@ impl Kind {
                 let store = MySqlStore::builder().url(database.url()).table(&table).open().await.unwrap();
                 Opened { store: Arc::new(store), home: Some(Arc::new(Home::Table(database, table))) }
             }
+            Self::Redis => {
+                let server = RedisServer::shared();
+                Opened::in_redis(RedisStore::builder().url(server.url()), vec![server]).await
+            }
+            Self::RedisCluster => {
+                let cluster = RedisCluster::shared();
+                let primaries = cluster.primaries().into_iter().map(|node| cluster.node(node)).collect();
+                Opened::in_redis(RedisStore::builder().cluster(cluster.urls()), primaries).await
+            }
+            Self::RedisSentinels => {
+                let all = RedisSentinels::shared();
+                let primary = vec![all.server(all.primary())];
+                Opened::in_redis(RedisStore::builder().sentinel(all.name(), all.urls()), primary).await
+            }
         }
     }
 }
@@ -69,8 +96,14 @@ impl Opened {
         Self { store: Arc::new(store), home: None }
     }
 
-    /// Everything that the store has written to disk.
-    pub(crate) fn on_disk(&self) -> Vec<u8> {
+    async fn in_redis(builder: RedisBuilder, servers: Vec<&'static RedisServer>) -> Self {
+        let prefix = redis_namespace();
+        let store = builder.prefix(&prefix).open().await.unwrap();
+        Self { store: Arc::new(store), home: Some(Arc::new(Home::Keys(prefix, servers))) }
+    }
+
+    /// Everything that the store has written down outside this process.
+    pub(crate) fn written(&self) -> Vec<u8> {
         match self.home.as_deref() {
             None => Vec::new(),
             Some(Home::Folder(folder)) => {
@@ -78,6 +111,10 @@ impl Opened {
                 files.flat_map(|file| std::fs::read(file.unwrap().path()).unwrap()).collect()
             }
             Some(Home::Table(database, table)) => database.contents(table),
+            Some(Home::Keys(prefix, servers)) => {
+                let held = servers.iter().flat_map(|server| server.contents(prefix));
+                held.flat_map(|(key, value)| [key, value].concat()).collect()
+            }
         }
     }
 }
