@@ -242,17 +242,18 @@ pub(crate) async fn one_who_waits_and_hangs_up_changes_nothing(kind: Kind) {
 /// 4.4
 pub(crate) async fn one_who_waits_gets_409_at_the_deadline(kind: Kind) {
     let gate = Gate::new();
-    let server = Setup::on(kind).await.work(gate.work()).route("/wait", post(wait_briefly)).start().await;
-    let first = server.begin("/wait", "k-1", "a");
+    let server =
+        Setup::on(kind).await.work(gate.work()).route("/wait-briefly", post(wait_briefly)).start().await;
+    let first = server.begin("/wait-briefly", "k-1", "a");
     gate.begun(1).await;
     let begun = Instant::now();
-    let refused = server.post("/wait", "k-1", "a").send().await;
+    let refused = server.post("/wait-briefly", "k-1", "a").send().await;
     refused.assert_in_flight();
     refused.assert_retry_after();
     assert!(begun.elapsed() >= Duration::from_millis(300), "{:?}", begun.elapsed());
     gate.open();
     let first = first.await.unwrap();
-    server.post("/wait", "k-1", "a").send().await.assert_replays(&first);
+    server.post("/wait-briefly", "k-1", "a").send().await.assert_replays(&first);
 }
 
 /// Waits until a record is gone.

@@ -299,7 +299,7 @@ pub(crate) async fn after_a_crash_duplicates_get_409_until_the_lease_ends_and_th
 
 #[idempotent(
     key = header, ttl = "24h", scope = caller.id, operation = "payouts.create", engine = app.idem,
-    on_crash = reject, lease = "400ms", max_run = "2s", inline
+    on_crash = reject, lease = "1s", max_run = "2s", inline
 )]
 async fn at_most_once(State(app): State<App>, Extension(caller): Extension<Caller>, body: Bytes) -> Response {
     app.work(body).await

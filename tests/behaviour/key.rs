@@ -272,9 +272,9 @@ pub(crate) async fn the_key_may_be_several_values_whose_parts_cannot_be_mistaken
 
 /// 2.6
 pub(crate) async fn the_key_may_stand_in_another_header(kind: Kind) {
-    let server = Setup::on(kind).await.route("/messages", post(by_other_header)).start().await;
+    let server = Setup::on(kind).await.route("/deliveries", post(by_other_header)).start().await;
     let send = |id: &'static str| {
-        server.request("POST", "/messages").key("not one key").header("x-message-id", id).body("a").send()
+        server.request("POST", "/deliveries").key("not one key").header("x-message-id", id).body("a").send()
     };
     let first = send("m-1").await;
     send("\"m-1\"").await.assert_replays(&first);

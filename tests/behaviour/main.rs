@@ -13,6 +13,7 @@
     feature = "postgres",
     feature = "mysql",
     feature = "redis",
+    feature = "tower",
     feature = "uuid"
 ))]
 
@@ -26,6 +27,7 @@ mod gate;
 mod logs;
 mod server;
 mod stores;
+mod ways;
 
 mod answers;
 mod crashes;
@@ -34,18 +36,34 @@ mod identity;
 mod key;
 mod stored;
 
-/// Makes the tests of one store, in a module of its own.
+/// Makes the tests of one store and one way in, in a module of their own.
 macro_rules! store {
-    ($store:ident: $kind:ident; $($section:ident { $($row:literal: $($case:ident)+;)+ })+) => {
+    ($store:ident: $kind:ident; $($cases:tt)+) => {
+        store!($store: $kind by Attribute; $($cases)+);
+    };
+    ($store:ident: $kind:ident by $way:ident; $($section:ident { $($row:literal: $($case:ident)+;)+ })+) => {
         mod $store {
             $(mod $section {
                 $($(
                     #[tokio::test]
                     async fn $case() {
-                        crate::$section::$case(crate::stores::Kind::$kind).await;
+                        let case = crate::$section::$case(crate::stores::Kind::$kind);
+                        crate::ways::Way::$way.run(stringify!($case), case).await;
                     }
                 )+)+
             })+
+        }
+    };
+}
+
+/// Shows what runs where: `cargo test --all-features --test behaviour matrix -- --nocapture`.
+macro_rules! matrix {
+    ([$($way:ident: $($store:literal)+;)+] $($section:ident { $($row:literal: $($case:ident)+;)+ })+) => {
+        #[test]
+        fn the_matrix_has_a_reason_for_every_case_that_is_left_out() {
+            const CASES: &[(&str, &str)] = &[$($($(($row, stringify!($case)),)+)+)+];
+            ways::print_matrix(CASES, &[$((ways::Way::$way, &[$($store),+])),+]);
+            ways::assert_reasons_are_of(CASES);
         }
     };
 }
@@ -60,6 +78,18 @@ macro_rules! on_every_store {
         store!(redis: Redis; $($cases)+);
         store!(redis_cluster: RedisCluster; $($cases)+);
         store!(redis_sentinels: RedisSentinels; $($cases)+);
+        store!(memory_by_layer: Memory by Layer; $($cases)+);
+        store!(sqlite_by_layer: Sqlite by Layer; $($cases)+);
+        store!(postgres_by_layer: Postgres by Layer; $($cases)+);
+        store!(mysql_by_layer: MySql by Layer; $($cases)+);
+        store!(redis_by_layer: Redis by Layer; $($cases)+);
+        matrix! {
+            [
+                Attribute: "memory" "sqlite" "postgres" "mysql" "redis" "redis_cluster" "redis_sentinels";
+                Layer: "memory" "sqlite" "postgres" "mysql" "redis";
+            ]
+            $($cases)+
+        }
     };
 }
 
@@ -269,11 +299,11 @@ store! { memory_only: Memory;
 // | 4.4 | waiting for another process | `idem-sqlx/tests/postgres_steps.rs`, in transactions `idem-sqlx/tests/transactions/processes.rs`; others poll: `idem-core/src/conformance/cases/changed.rs` |
 // | 4.9 | racing processes | `idem-sqlx/tests/*_processes.rs` and `idem-sqlx/tests/transactions/processes.rs`, `examples/payments/tests/payments/race.rs` |
 // | errors | `docs_url` | not built yet; the rendering: `idem-core/src/http/problem.rs` |
-// | 5.7 | what a layer leaves | comes with the layer |
+// | 5.7 | what a layer leaves | `tests/layer/rejections.rs` |
 // | 5.8 | streams that outgrow the limit while they are written; upgrades; bodies that break off | `tests/axum_adapter/response.rs` |
 // | 6.1 | a thousand clients that leave | `examples/payments/tests/payments/disconnect.rs` |
 // | 6.2, 6.4 | paused holders (SIGSTOP) | `examples/payments/tests/payments/zombie.rs`; under paused time: `idem-core/tests/engine/leases.rs` |
 // | 6.3 | processes that are killed (SIGKILL) | `examples/payments/tests/payments/crash.rs` |
 // | 6.6 | a clock that is moved to the edge of expiry | `idem-core/src/conformance/cases/expiry.rs` |
 // | 5, 6, 7 | what transaction mode makes of them | `tests/transactions`, `idem-sqlx/tests/transactions`, `examples/payments/tests/payments` |
-// | all | actix, tower layer | come later |
+// | all | actix | comes later |

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
+use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
-use axum::{Extension, Router};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use idem::axum::idempotent;
@@ -22,6 +22,7 @@ use tokio::sync::watch;
 
 use crate::faulty::{Faulty, Step};
 use crate::stores::{Kind, Opened};
+use crate::ways::{Routes, Way};
 
 /// The store under test, with its steps counted and made to fail on command.
 pub(crate) type TestStore = Faulty<Arc<dyn Store>>;
@@ -103,7 +104,8 @@ pub(crate) struct Setup {
     configure: Box<dyn FnOnce(Builder) -> Builder>,
     ttl: Duration,
     work: Arc<Work>,
-    router: Router<App>,
+    routes: Routes,
+    way: Way,
     runs: Arc<AtomicU32>,
 }
 
@@ -119,7 +121,8 @@ impl Setup {
             configure: Box::new(|builder| builder),
             ttl: Duration::from_hours(24),
             work: Arc::new(|_| unreachable!()),
-            router: Router::new().route("/charges", post(charge)),
+            routes: vec![("/charges".to_owned(), post(charge))],
+            way: Way::current(),
             runs: Arc::default(),
         };
         setup.work(|visit| async move {
@@ -153,7 +156,7 @@ impl Setup {
     }
 
     pub(crate) fn route(mut self, path: &str, method_router: MethodRouter<App>) -> Self {
-        self.router = self.router.route(path, method_router);
+        self.routes.push((path.to_owned(), method_router));
         self
     }
 
@@ -168,7 +171,8 @@ impl Setup {
             revoked: Arc::default(),
             left: watch::Sender::new(0),
         };
-        let router = self.router.layer(from_fn_with_state(app.clone(), front_door)).with_state(app.clone());
+        let router = self.way.router(&app, self.routes);
+        let router = router.layer(from_fn_with_state(app.clone(), front_door)).with_state(app.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
