@@ -140,10 +140,10 @@ pub(super) fn router(app: &App, routes: Routes) -> Router<App> {
                 None => call,
             }
         });
-    let router = routes.into_iter().fold(Router::new(), |router, (path, annotated)| {
+    let unprotected = routes.into_iter().fold(Router::new(), |application, (path, annotated)| {
         // What this file has no rule for is not by this way, and its cases say so above.
         let handler = if rule(&path).is_some() { any(bare) } else { annotated };
-        router.route(&path, handler)
+        application.route(&path, handler)
     });
-    router.layer(layer)
+    unprotected.layer(layer)
 }
