@@ -196,7 +196,7 @@ impl<R> Output<R> {
         R: Send + 'static,
     {
         let keep = self.keep;
-        call.execute(keep.judging(|_| work), move |answer| keep.replay(answer))
+        call.execute(keep.judging(|_| work), move |stored| keep.replay(stored.answer()))
     }
 
     /// Runs the work in the caller's future.
@@ -206,7 +206,7 @@ impl<R> Output<R> {
         work: F,
     ) -> impl Future<Output = Ended<R>> + use<R, F> {
         let keep = self.keep;
-        call.execute_inline(keep.judging(|_| work), move |answer| keep.replay(answer))
+        call.execute_inline(keep.judging(|_| work), move |stored| keep.replay(stored.answer()))
     }
 
     /// Runs the work in a transaction; it goes on if the caller goes away.
@@ -222,7 +222,7 @@ impl<R> Output<R> {
         R: Send + 'static,
     {
         let keep = self.keep;
-        call.execute_transaction(keep.judging_writes(|tx, _| work(tx)), move |answer| keep.replay(answer))
+        call.execute_transaction(keep.judging_writes(|tx, _| work(tx)), move |stored| keep.replay(stored.answer()))
     }
 
     /// Runs the work in a transaction, in the caller's future.
@@ -238,7 +238,7 @@ impl<R> Output<R> {
     {
         let keep = self.keep;
         let work = keep.judging_writes(|tx, _| work(tx));
-        call.execute_transaction_inline(work, move |answer| keep.replay(answer))
+        call.execute_transaction_inline(work, move |stored| keep.replay(stored.answer()))
     }
 
     /// The function's result, whether it ran now or before, or why it did not.

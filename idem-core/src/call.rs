@@ -224,7 +224,7 @@ impl<S> Call<S> {
         T: Serialize + DeserializeOwned + Send + 'static,
         E: Send + 'static,
     {
-        self.execute(Keep::ok().judging(work), |answer| Keep::ok().replay(answer)).await
+        self.execute(Keep::ok().judging(work), |stored| Keep::ok().replay(stored.answer())).await
     }
 
     /// As [`run`](Self::run), in the caller's own future: for work that borrows, or is not `Send`.
@@ -240,7 +240,7 @@ impl<S> Call<S> {
         Fut: Future<Output = Result<T, E>>,
         T: Serialize + DeserializeOwned,
     {
-        self.execute_inline(Keep::ok().judging(work), |answer| Keep::ok().replay(answer)).await
+        self.execute_inline(Keep::ok().judging(work), |stored| Keep::ok().replay(stored.answer())).await
     }
 
     /// As [`run`](Self::run), and an `Err` is final, too: it is stored and replayed.
@@ -255,7 +255,7 @@ impl<S> Call<S> {
         T: Serialize + DeserializeOwned + Send + 'static,
         E: Serialize + DeserializeOwned + Send + 'static,
     {
-        self.execute(Keep::both().judging(work), |answer| Keep::both().replay(answer)).await
+        self.execute(Keep::both().judging(work), |stored| Keep::both().replay(stored.answer())).await
     }
 
     /// As [`run_inline`](Self::run_inline), and an `Err` is final, too: it is stored and replayed.
@@ -270,7 +270,7 @@ impl<S> Call<S> {
         T: Serialize + DeserializeOwned,
         E: Serialize + DeserializeOwned,
     {
-        self.execute_inline(Keep::both().judging(work), |answer| Keep::both().replay(answer)).await
+        self.execute_inline(Keep::both().judging(work), |stored| Keep::both().replay(stored.answer())).await
     }
 
     /// Checks what was given, and makes the record's identity and the claim.

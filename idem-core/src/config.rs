@@ -18,15 +18,15 @@ pub struct Config {
     pub(crate) policy: Policy,
     pub(crate) store_timeout: Duration,
     pub(crate) max_in_flight: Option<usize>,
-    pub(crate) max_request_bytes: usize,
     pub(crate) max_response_bytes: usize,
-    pub(crate) replay_header: Arc<str>,
+    #[cfg(feature = "http")]
+    pub(crate) http: Arc<crate::http::policy::HttpPolicy>,
     pub(crate) secrets: Secrets,
     pub(crate) carry: Option<Carry>,
 }
 
 impl Config {
-    /// One mebibyte: the default limit of requests and of stored responses.
+    /// One mebibyte: the default limit of what is kept of an answer.
     pub const DEFAULT_MAX_BYTES: usize = 1024 * 1024;
 
     /// What calls start from.
@@ -34,19 +34,15 @@ impl Config {
         &self.policy
     }
 
-    /// The longest body that is read and compared, in bytes; a longer one is refused (413).
-    pub fn max_request_bytes(&self) -> usize {
-        self.max_request_bytes
-    }
-
     /// The longest answer that is kept, in bytes; of a longer one only a tombstone is.
     pub fn max_response_bytes(&self) -> usize {
         self.max_response_bytes
     }
 
-    /// The response header that marks a replay.
-    pub fn replay_header(&self) -> &str {
-        &self.replay_header
+    /// What HTTP operations start from.
+    #[cfg(feature = "http")]
+    pub fn http(&self) -> &Arc<crate::http::policy::HttpPolicy> {
+        &self.http
     }
 }
 
@@ -56,9 +52,9 @@ impl Default for Config {
             policy: Policy::default(),
             store_timeout: Duration::from_secs(5),
             max_in_flight: None,
-            max_request_bytes: Self::DEFAULT_MAX_BYTES,
             max_response_bytes: Self::DEFAULT_MAX_BYTES,
-            replay_header: "idempotent-replayed".into(),
+            #[cfg(feature = "http")]
+            http: Arc::default(),
             secrets: Secrets::none(),
             carry: None,
         }
@@ -71,7 +67,7 @@ impl Default for Config {
 pub struct Builder<S = ()> {
     store: Arc<dyn Store>,
     typed: S,
-    config: Config,
+    pub(crate) config: Config,
 }
 
 impl Builder {
@@ -83,7 +79,7 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// When a duration or limit is zero, which would protect nothing, or the replay header is no header name.
+    /// When a duration or limit is zero, which would protect nothing, or an option has a value that it cannot have.
     pub fn build(self) -> Result<Idempotency, Error> {
         self.engine().map(|(engine, ())| engine)
     }
@@ -98,7 +94,7 @@ impl<S: TransactionalStore> Builder<Arc<S>> {
     ///
     /// # Errors
     ///
-    /// When a duration or limit is zero, which would protect nothing, or the replay header is no header name.
+    /// When a duration or limit is zero, which would protect nothing, or an option has a value that it cannot have.
     pub fn build(self) -> Result<Transactional<S>, Error> {
         self.engine().map(|(engine, store)| Transactional::over(engine, store))
     }
@@ -181,21 +177,9 @@ impl<S> Builder<S> {
         self
     }
 
-    /// Sets the longest body that is read and compared, in bytes. Default: 1 MiB.
-    pub fn max_request_bytes(mut self, max_request_bytes: usize) -> Self {
-        self.config.max_request_bytes = max_request_bytes;
-        self
-    }
-
     /// Sets the longest answer that is kept, in bytes; of a longer one only a tombstone is. Default: 1 MiB.
     pub fn max_response_bytes(mut self, max_response_bytes: usize) -> Self {
         self.config.max_response_bytes = max_response_bytes;
-        self
-    }
-
-    /// Sets the response header that marks a replay. Default: `idempotent-replayed`.
-    pub fn replay_header(mut self, name: impl AsRef<str>) -> Self {
-        self.config.replay_header = name.as_ref().to_ascii_lowercase().into();
         self
     }
 
@@ -213,25 +197,19 @@ impl<S> Builder<S> {
 
     fn engine(self) -> Result<(Idempotency, S), Error> {
         let fault = self.config.policy.fault().or_else(|| {
-            let name = &self.config.replay_header;
             if self.config.store_timeout.is_zero() {
                 Some("a store_timeout of zero would never reach the store")
             } else if self.config.max_in_flight == Some(0) {
                 Some("a max_in_flight of zero would run nothing")
-            } else if name.is_empty() || !name.bytes().all(is_token) {
-                Some("the replay header must be a header name (RFC 9110, token)")
             } else {
                 None
             }
         });
+        #[cfg(feature = "http")]
+        let fault = fault.or_else(|| self.config.http.fault());
         match fault {
             Some(fault) => Err(Error::new(ErrorKind::Misuse).with_detail(fault)),
             None => Ok((Idempotency::with_config(self.store, self.config), self.typed)),
         }
     }
-}
-
-/// Whether a byte may stand in a header name: RFC 9110, section 5.6.2.
-fn is_token(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }

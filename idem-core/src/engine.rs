@@ -76,7 +76,7 @@ impl Idempotency {
     pub(crate) fn with_config(store: Arc<dyn Store>, config: Config) -> Self {
         static ENGINES: AtomicU64 = AtomicU64::new(1);
         #[cfg(feature = "http")]
-        crate::http::request::raise_capture_limit(config.max_request_bytes);
+        config.http.announce();
         Self(Arc::new(Shared {
             leases: Leases::new(store.clone(), config.store_timeout),
             store,

@@ -20,6 +20,7 @@ pub struct Error(Box<Repr>);
 
 struct Repr {
     kind: ErrorKind,
+    status: Option<u16>,
     operation: Option<Operation>,
     hint: Option<KeyHint>,
     state: Option<State>,
@@ -179,6 +180,7 @@ impl Error {
         let retry_after = kind.is_retryable().then_some(Duration::from_secs(1));
         Self(Box::new(Repr {
             kind,
+            status: None,
             operation: None,
             hint: None,
             state: None,
@@ -202,6 +204,13 @@ impl Error {
     #[must_use]
     pub fn with_help(mut self, help: impl Into<Cow<'static, str>>) -> Self {
         self.0.help = Some(help.into());
+        self
+    }
+
+    /// Says it by another HTTP status than the kind's.
+    #[must_use]
+    pub fn with_status(mut self, status: u16) -> Self {
+        self.0.status = Some(status);
         self
     }
 
@@ -267,9 +276,9 @@ impl Error {
         self.0.kind.title()
     }
 
-    /// The HTTP status that says it.
+    /// The HTTP status that says it: the kind's, unless the operation has [another](Self::with_status).
     pub fn status(&self) -> u16 {
-        self.0.kind.status()
+        self.0.status.unwrap_or_else(|| self.0.kind.status())
     }
 
     /// Whether the same call may succeed later.

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::answer::Answer;
 use crate::call::{Begun, Call};
 use crate::detach::Detach;
 use crate::error::{Error, ErrorKind, ReplayError};
 use crate::flight::{Boarding, End, Flight};
 use crate::lease::Abort;
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Stored};
 use crate::policy::{InFlight, OnDisconnect, OnStoreError, Verdict};
 use crate::run::{self, RUN, Run};
 use crate::store::Claimed;
@@ -29,7 +28,7 @@ impl<S> Call<S> {
         F: FnOnce(Run) -> Fut + Send + 'static,
         Fut: Future<Output = (R, Verdict)> + Send + 'static,
         R: Send + 'static,
-        D: FnOnce(&Answer) -> Result<R, ReplayError>,
+        D: FnOnce(&Stored) -> Result<R, ReplayError>,
     {
         if self.policy().on_disconnect == OnDisconnect::Cancel {
             return Box::pin(self.execute_inline(work, replay)).await;
@@ -93,7 +92,7 @@ impl<S> Call<S> {
                     match detach(&flight, work).await {
                         Step::Ended(end) => return conclude(&flight, end, replay).await,
                         Step::Refused(claimed, unused) => match patience.refused(&flight, claimed).await? {
-                            Some(answer) => return replayed(&flight, &answer, replay),
+                            Some(stored) => return replayed(&flight, &stored, replay),
                             None => work = unused,
                         },
                         Step::Unclaimed(error, unused) => {
@@ -115,7 +114,7 @@ impl<S> Call<S> {
     where
         F: FnOnce(Run) -> Fut,
         Fut: Future<Output = (R, Verdict)>,
-        D: FnOnce(&Answer) -> Result<R, ReplayError>,
+        D: FnOnce(&Stored) -> Result<R, ReplayError>,
     {
         let watch = Watch::new(self.operation());
         watch
@@ -134,8 +133,8 @@ impl<S> Call<S> {
                             return conclude(&flight, end, replay).await;
                         }
                         Ok(Boarding::Refused(claimed)) => {
-                            if let Some(answer) = patience.refused(&flight, claimed).await? {
-                                return replayed(&flight, &answer, replay);
+                            if let Some(stored) = patience.refused(&flight, claimed).await? {
+                                return replayed(&flight, &stored, replay);
                             }
                         }
                         Err(error) => {
@@ -204,10 +203,10 @@ fn unclaimed(flight: &Flight, error: Error) -> Result<(), Error> {
 
 pub(crate) fn replayed<R>(
     flight: &Flight,
-    answer: &Answer,
-    replay: impl FnOnce(&Answer) -> Result<R, ReplayError>,
+    stored: &Stored,
+    replay: impl FnOnce(&Stored) -> Result<R, ReplayError>,
 ) -> Result<Outcome<R>, Error> {
-    match replay(answer) {
+    match replay(stored) {
         Ok(result) => Ok(Outcome::Replayed(result)),
         Err(error) => Err(Error::from_replay(error).at(flight.id())),
     }
@@ -217,7 +216,7 @@ pub(crate) fn replayed<R>(
 async fn conclude<R>(
     flight: &Flight,
     end: End<R>,
-    replay: impl FnOnce(&Answer) -> Result<R, ReplayError>,
+    replay: impl FnOnce(&Stored) -> Result<R, ReplayError>,
 ) -> Result<Outcome<R>, Error> {
     match end {
         End::Fresh(result) => Ok(Outcome::Fresh(result)),
@@ -230,7 +229,7 @@ async fn conclude<R>(
 async fn conclude_otherwise<R>(
     flight: &Flight,
     end: End<R>,
-    replay: impl FnOnce(&Answer) -> Result<R, ReplayError>,
+    replay: impl FnOnce(&Stored) -> Result<R, ReplayError>,
 ) -> Result<Outcome<R>, Error> {
     match end {
         End::Fresh(result) => Ok(Outcome::Fresh(result)),
@@ -238,7 +237,7 @@ async fn conclude_otherwise<R>(
         // Whoever lost the record answers what the record says.
         End::Aborted(Abort::Lost) => replayed(flight, &flight.verdict_of_record().await?, replay),
         End::Fenced { failed } => match (flight.verdict_of_record().await, failed) {
-            (Ok(answer), _) => replayed(flight, &answer, replay),
+            (Ok(stored), _) => replayed(flight, &stored, replay),
             (Err(_), Some(result)) => Ok(Outcome::Fresh(result)),
             (Err(error), None) => Err(error),
         },
@@ -271,9 +270,9 @@ impl Patience {
         &mut self,
         flight: &Flight,
         claimed: Claimed,
-    ) -> Result<Option<Answer>, Error> {
+    ) -> Result<Option<Stored>, Error> {
         match (claimed, self.deadline) {
-            (Claimed::Completed { answer, .. }, _) => Ok(Some(answer)),
+            (Claimed::Completed { answer, expires_in }, _) => Ok(Some(Stored::new(answer, expires_in))),
             (Claimed::InFlight { lease_left }, Some(deadline)) if Instant::now() < deadline => {
                 // A store may return from a wait at once, and again: its holder must get to run.
                 if self.waited.is_some_and(|since| since.elapsed() < Duration::from_millis(1)) {

@@ -16,6 +16,7 @@ use crate::engine::Idempotency;
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Comparison;
 use crate::lease::{Abort, Held, Ticket};
+use crate::outcome::Stored;
 use crate::policy::{OnCrash, Policy, Verdict};
 use crate::record::{Record, RecordId, State};
 use crate::run::{RUN, Run};
@@ -350,13 +351,13 @@ impl Flight {
     }
 
     /// What the record says to a holder that lost it.
-    pub(crate) async fn verdict_of_record(&self) -> Result<Answer, Error> {
+    pub(crate) async fn verdict_of_record(&self) -> Result<Stored, Error> {
         let lost = |error: Error| error.at(&self.id);
         match self.try_look_up().await {
             Err(error) => Err(lost(Error::new(ErrorKind::LeaseLost).with_source(error))),
             Ok(None) => Err(lost(Error::new(ErrorKind::LeaseLost))),
             Ok(Some(record)) => match self.judge(record) {
-                Some(Claimed::Completed { answer, .. }) => Ok(answer),
+                Some(Claimed::Completed { answer, expires_in }) => Ok(Stored::new(answer, expires_in)),
                 Some(Claimed::InFlight { lease_left }) => {
                     let error = Error::new(ErrorKind::InFlight);
                     Err(lost(error).in_state(State::InFlight, Some(lease_left)))

@@ -5,10 +5,15 @@
 //! the engine, and turns responses into answers and back ([`response`]).
 
 pub mod key;
+pub mod policy;
 pub mod problem;
+pub mod replay;
 pub mod request;
 pub mod response;
 pub mod status;
 
+mod multipart;
 mod pairs;
+mod render;
+mod settings;
 mod structured;

@@ -69,10 +69,12 @@ pub enum KeyError {
     Unreadable,
     /// The key is empty or only white space.
     Blank,
-    /// A part of the key is longer than [`Key::MAX_PART_LEN`] bytes.
+    /// A part of the key is longer than it may be.
     TooLong {
         /// Its length in bytes.
         len: usize,
+        /// How long it may be in bytes: [`Key::MAX_PART_LEN`], or less where that was asked for.
+        at_most: usize,
     },
     /// The text is not what the protocol allows there; says what was expected.
     Malformed(&'static str),
@@ -84,8 +86,8 @@ impl fmt::Display for KeyError {
             Self::Missing => f.write_str("there is none"),
             Self::Unreadable => f.write_str("the value that holds it could not be read"),
             Self::Blank => f.write_str("it is empty or blank"),
-            Self::TooLong { len } => {
-                write!(f, "it has {len} bytes, at most {} are allowed", Key::MAX_PART_LEN)
+            Self::TooLong { len, at_most } => {
+                write!(f, "it has {len} bytes, at most {at_most} are allowed")
             }
             Self::Malformed(expected) => write!(f, "expected {expected}"),
         }
@@ -125,7 +127,7 @@ mod tests {
         assert_eq!(Key::new(""), Err(KeyError::Blank));
         assert_eq!(Key::new(" \t\n"), Err(KeyError::Blank));
         assert_eq!(Key::new(&("tenant", None::<&str>)), Err(KeyError::Missing));
-        assert_eq!(Key::new(&"k".repeat(256)), Err(KeyError::TooLong { len: 256 }));
+        assert_eq!(Key::new(&"k".repeat(256)), Err(KeyError::TooLong { len: 256, at_most: 255 }));
         assert!(Key::new(&"k".repeat(255)).is_ok());
         assert!(Scope::new("").is_err());
     }

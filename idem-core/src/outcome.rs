@@ -1,5 +1,32 @@
 //! Outcomes: what a call came to.
 
+use std::time::Duration;
+
+use crate::answer::Answer;
+
+/// A stored answer on its way to a caller.
+#[derive(Debug, Clone)]
+pub struct Stored {
+    answer: Answer,
+    expires_in: Duration,
+}
+
+impl Stored {
+    pub(crate) fn new(answer: Answer, expires_in: Duration) -> Self {
+        Self { answer, expires_in }
+    }
+
+    /// The answer.
+    pub fn answer(&self) -> &Answer {
+        &self.answer
+    }
+
+    /// How much longer it is replayed, by the store's clock.
+    pub fn expires_in(&self) -> Duration {
+        self.expires_in
+    }
+}
+
 /// What a call came to, and how.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[must_use]

@@ -9,13 +9,12 @@ use futures_util::future::Either;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::answer::Answer;
 use crate::call::{Begun as Prepared, Call};
 use crate::detach::Detach;
 use crate::error::{Error, ErrorKind, ReplayError};
 use crate::execute::{Patience, replayed};
 use crate::flight::{Boarding, Flight};
-use crate::outcome::Outcome;
+use crate::outcome::{Outcome, Stored};
 use crate::policy::{OnDisconnect, Verdict};
 use crate::run::{RUN, Run};
 use crate::store::{Claimed, Fenced, Release, StoreError, StoreErrorKind};
@@ -47,7 +46,8 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         T: Serialize + DeserializeOwned + Send + 'static,
         E: Send + 'static,
     {
-        self.execute_transaction(Keep::ok().judging_writes(work), |answer| Keep::ok().replay(answer)).await
+        self.execute_transaction(Keep::ok().judging_writes(work), |stored| Keep::ok().replay(stored.answer()))
+            .await
     }
 
     /// As [`transact`](Self::transact), in the caller's own future: for work that borrows, or is not `Send`.
@@ -63,8 +63,10 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         Fut: Future<Output = Result<T, E>>,
         T: Serialize + DeserializeOwned,
     {
-        self.execute_transaction_inline(Keep::ok().judging_writes(work), |answer| Keep::ok().replay(answer))
-            .await
+        self.execute_transaction_inline(Keep::ok().judging_writes(work), |stored| {
+            Keep::ok().replay(stored.answer())
+        })
+        .await
     }
 
     /// As [`transact`](Self::transact), and an `Err` is final, too: what was written is undone, and the `Err` replayed.
@@ -79,8 +81,10 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         T: Serialize + DeserializeOwned + Send + 'static,
         E: Serialize + DeserializeOwned + Send + 'static,
     {
-        self.execute_transaction(Keep::both().judging_writes(work), |answer| Keep::both().replay(answer))
-            .await
+        self.execute_transaction(Keep::both().judging_writes(work), |stored| {
+            Keep::both().replay(stored.answer())
+        })
+        .await
     }
 
     /// As [`transact_inline`](Self::transact_inline), and an `Err` is final, too.
@@ -98,8 +102,8 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         T: Serialize + DeserializeOwned,
         E: Serialize + DeserializeOwned,
     {
-        self.execute_transaction_inline(Keep::both().judging_writes(work), |answer| {
-            Keep::both().replay(answer)
+        self.execute_transaction_inline(Keep::both().judging_writes(work), |stored| {
+            Keep::both().replay(stored.answer())
         })
         .await
     }
@@ -114,7 +118,7 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         F: FnOnce(Tx<S::Transaction>, Run) -> Fut + Send + 'static,
         Fut: Future<Output = (R, Verdict, Writes)> + Send + 'static,
         R: Send + 'static,
-        D: FnOnce(&Answer) -> Result<R, ReplayError>,
+        D: FnOnce(&Stored) -> Result<R, ReplayError>,
     {
         if self.policy().on_disconnect == OnDisconnect::Cancel {
             return Box::pin(self.execute_transaction_inline(work, replay)).await;
@@ -187,7 +191,7 @@ impl<S: TransactionalStore> Call<Arc<S>> {
                         Step::Ended(end) => return end.map(Outcome::Fresh),
                         Step::Unclaimed(error) => return Err(error),
                         Step::Refused(claimed, unused) => match patience.refused(&flight, claimed).await? {
-                            Some(answer) => return replayed(&flight, &answer, replay),
+                            Some(stored) => return replayed(&flight, &stored, replay),
                             None => work = unused,
                         },
                     }
@@ -209,7 +213,7 @@ impl<S: TransactionalStore> Call<Arc<S>> {
     where
         F: FnOnce(Tx<S::Transaction>, Run) -> Fut,
         Fut: Future<Output = (R, Verdict, Writes)>,
-        D: FnOnce(&Answer) -> Result<R, ReplayError>,
+        D: FnOnce(&Stored) -> Result<R, ReplayError>,
     {
         let watch = Watch::new(self.operation());
         let store = self.store().clone();
@@ -228,8 +232,8 @@ impl<S: TransactionalStore> Call<Arc<S>> {
                             return run(&flight, &store, *grant, work, true).await.map(Outcome::Fresh);
                         }
                         Aboard::Refused(claimed) => {
-                            if let Some(answer) = patience.refused(&flight, claimed).await? {
-                                return replayed(&flight, &answer, replay);
+                            if let Some(stored) = patience.refused(&flight, claimed).await? {
+                                return replayed(&flight, &stored, replay);
                             }
                         }
                     }

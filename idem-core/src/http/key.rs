@@ -1,10 +1,16 @@
 //! The key header: which values name a request.
 
+mod format;
+
+use std::borrow::Cow;
+
 use http::header::{HeaderName, HeaderValue};
 
 use crate::key::{Key, KeyError};
 
 use super::structured;
+
+pub use format::Format;
 
 /// The header that carries the key unless another is named.
 pub const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -19,42 +25,79 @@ pub enum Syntax {
     Strict,
 }
 
-/// Reads the key from all the lines of its header.
-///
-/// Quoted (`"abc"`), the value is a String of RFC 9651: printable ASCII with the escapes `\"` and `\\`; parameters
-/// after it are ignored, but must be well-formed. Bare (`abc`), it is printable ASCII without blanks and without
-/// `"`, `,`, `;` and `\`. Both forms of one text are the same key.
-///
-/// # Errors
-///
-/// When there is no line, more than one (even if they are equal: some proxies join them, others pick one), or one
-/// that is empty, blank, malformed, or longer than [`Key::MAX_PART_LEN`] bytes once unquoted. The error says what was
-/// expected, never what was sent.
-pub fn parse<'a>(lines: impl IntoIterator<Item = &'a HeaderValue>, syntax: Syntax) -> Result<Key, KeyError> {
-    let mut lines = lines.into_iter();
-    let line = lines.next().ok_or(KeyError::Missing)?;
-    if lines.next().is_some() {
-        return Err(KeyError::Malformed("one header line"));
-    }
-    parse_value(line.as_bytes(), syntax)
+/// Where a key is read from, and what it has to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyRules {
+    /// The header. Default: `Idempotency-Key`.
+    pub header: HeaderName,
+    /// Which forms of the header are accepted. Default: quoted and bare.
+    pub syntax: Syntax,
+    /// What the text has to look like. Default: anything.
+    pub format: Format,
+    /// The longest key, in bytes once unquoted: at most [`Key::MAX_PART_LEN`], which is the default.
+    pub max_len: usize,
 }
 
-fn parse_value(value: &[u8], syntax: Syntax) -> Result<Key, KeyError> {
-    let value = trim_blanks(value);
+impl Default for KeyRules {
+    fn default() -> Self {
+        Self {
+            header: IDEMPOTENCY_KEY,
+            syntax: Syntax::default(),
+            format: Format::default(),
+            max_len: Key::MAX_PART_LEN,
+        }
+    }
+}
+
+impl KeyRules {
+    /// Reads the key from all the lines of its header.
+    ///
+    /// Quoted (`"abc"`), the value is a String of RFC 9651: printable ASCII with the escapes `\"` and `\\`; parameters
+    /// after it are ignored, but must be well-formed. Bare (`abc`), it is printable ASCII without blanks and without
+    /// `"`, `,`, `;` and `\`. Both forms of one text are the same key.
+    ///
+    /// # Errors
+    ///
+    /// When there is no line, more than one (even if they are equal: some proxies join them, others pick one), or one
+    /// that is empty, blank, malformed, of another syntax or format, or too long. The error says what was expected, never
+    /// what was sent.
+    pub fn parse<'a>(&self, lines: impl IntoIterator<Item = &'a HeaderValue>) -> Result<Key, KeyError> {
+        let mut lines = lines.into_iter();
+        let line = lines.next().ok_or(KeyError::Missing)?;
+        if lines.next().is_some() {
+            return Err(KeyError::Malformed("one header line"));
+        }
+        self.parse_value(line.as_bytes())
+    }
+
+    fn parse_value(&self, value: &[u8]) -> Result<Key, KeyError> {
+        let text = text(trim_blanks(value), self.syntax)?;
+        let at_most = self.max_len.min(Key::MAX_PART_LEN);
+        if text.len() > at_most {
+            return Err(KeyError::TooLong { len: text.len(), at_most });
+        }
+        let key = Key::new(&*text)?;
+        self.format.check(&text)?;
+        Ok(key)
+    }
+}
+
+/// The text of a header's value, without its quotes.
+fn text(value: &[u8], syntax: Syntax) -> Result<Cow<'_, str>, KeyError> {
     if value.is_empty() {
         return Err(KeyError::Blank);
     }
     if value[0] == b'"' {
-        let text = structured::string_item(value).ok_or(KeyError::Malformed(
+        return structured::string_item(value).map(Cow::Owned).ok_or(KeyError::Malformed(
             "a quoted string of printable ASCII, with `\"` and `\\` escaped by `\\`",
-        ))?;
-        return Key::new(&text);
+        ));
     }
     if syntax == Syntax::Strict {
         return Err(KeyError::Malformed("a string in double quotes"));
     }
-    match std::str::from_utf8(value) {
-        Ok(text) if value.iter().copied().all(is_bare) => Key::new(text),
+    match str::from_utf8(value) {
+        Ok(text) if value.iter().copied().all(is_bare) => Ok(Cow::Borrowed(text)),
         _ => Err(KeyError::Malformed(
             "printable ASCII without blanks, commas, semicolons, quotes and backslashes, or a string in double quotes",
         )),
@@ -80,7 +123,11 @@ mod tests {
     use super::*;
 
     fn lenient(value: &[u8]) -> Result<Key, KeyError> {
-        parse_value(value, Syntax::Lenient)
+        KeyRules::default().parse_value(value)
+    }
+
+    fn strict() -> KeyRules {
+        KeyRules { syntax: Syntax::Strict, ..KeyRules::default() }
     }
 
     fn key(text: &str) -> Result<Key, KeyError> {
@@ -147,23 +194,49 @@ mod tests {
         assert_eq!(lenient(long.as_bytes()), key(&long));
         assert_eq!(lenient(format!("\"{long}\"").as_bytes()), key(&long));
         assert_eq!(lenient(format!("\"{}\"", "\\\"".repeat(255)).as_bytes()), key(&"\"".repeat(255)));
-        assert_eq!(lenient(format!("{long}k").as_bytes()), Err(KeyError::TooLong { len: 256 }));
-        assert_eq!(lenient(format!("\"{long}k\"").as_bytes()), Err(KeyError::TooLong { len: 256 }));
+        assert_eq!(lenient(format!("{long}k").as_bytes()), Err(KeyError::TooLong { len: 256, at_most: 255 }));
+        assert_eq!(
+            lenient(format!("\"{long}k\"").as_bytes()),
+            Err(KeyError::TooLong { len: 256, at_most: 255 })
+        );
     }
 
     #[test]
     fn no_line_is_missing_and_two_lines_are_refused_even_if_equal() {
         let line = HeaderValue::from_static("abc");
-        assert_eq!(parse([], Syntax::Lenient), Err(KeyError::Missing));
-        assert_eq!(parse([&line], Syntax::Lenient), key("abc"));
-        assert!(matches!(parse([&line, &line], Syntax::Lenient), Err(KeyError::Malformed(_))));
+        assert_eq!(KeyRules::default().parse([]), Err(KeyError::Missing));
+        assert_eq!(KeyRules::default().parse([&line]), key("abc"));
+        assert!(matches!(KeyRules::default().parse([&line, &line]), Err(KeyError::Malformed(_))));
     }
 
     #[test]
     fn strict_takes_the_quoted_form_only() {
-        assert_eq!(parse_value(br#""abc""#, Syntax::Strict), key("abc"));
-        assert!(matches!(parse_value(b"abc", Syntax::Strict), Err(KeyError::Malformed(_))));
-        assert_eq!(parse_value(b"", Syntax::Strict), Err(KeyError::Blank));
+        assert_eq!(strict().parse_value(br#""abc""#), key("abc"));
+        assert!(matches!(strict().parse_value(b"abc"), Err(KeyError::Malformed(_))));
+        assert_eq!(strict().parse_value(b""), Err(KeyError::Blank));
+    }
+
+    #[test]
+    fn a_shorter_limit_holds_for_the_text_and_not_for_its_quotes() {
+        let rules = KeyRules { max_len: 3, ..KeyRules::default() };
+        assert_eq!(rules.parse_value(b"abc"), key("abc"));
+        assert_eq!(rules.parse_value(br#""a\"c""#), key("a\"c"));
+        assert_eq!(rules.parse_value(b"abcd"), Err(KeyError::TooLong { len: 4, at_most: 3 }));
+        let unlimited = KeyRules { max_len: usize::MAX, ..KeyRules::default() };
+        assert_eq!(
+            unlimited.parse_value("k".repeat(256).as_bytes()),
+            Err(KeyError::TooLong { len: 256, at_most: 255 })
+        );
+    }
+
+    #[test]
+    fn a_format_is_asked_for_in_both_forms_and_does_not_make_two_spellings_one() {
+        let rules = KeyRules { format: Format::Uuid, ..KeyRules::default() };
+        let lower = "8e03978e-40d5-43dd-bc93-6894a57f9324";
+        assert_eq!(rules.parse_value(lower.as_bytes()), key(lower));
+        assert_eq!(rules.parse_value(format!("\"{lower}\"").as_bytes()), key(lower));
+        assert_ne!(rules.parse_value(lower.to_uppercase().as_bytes()), key(lower));
+        assert!(matches!(rules.parse_value(b"abc"), Err(KeyError::Malformed(_))));
     }
 
     #[test]

@@ -60,12 +60,12 @@ use std::error::Error as _;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LINK, LOCATION, RETRY_AFTER};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, LOCATION, RETRY_AFTER};
 use http::{Response, StatusCode};
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind};
-use crate::http::key::IDEMPOTENCY_KEY;
+use crate::http::key::{Format, IDEMPOTENCY_KEY, KeyRules, Syntax};
 
 /// The header that marks a replayed response, unless another is configured.
 pub const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
@@ -86,8 +86,8 @@ struct Problem<'a> {
     location: Option<String>,
 }
 
-/// Renders an error as a response; `docs_url` becomes a `Link` with `rel="describedby"`.
-pub fn render(error: &Error, docs_url: Option<&str>) -> Response<Bytes> {
+/// Renders an error as a response.
+pub fn render(error: &Error) -> Response<Bytes> {
     let tombstone = error.tombstone();
     let location = tombstone.and_then(|tombstone| tombstone.location.as_deref());
     let problem = Problem {
@@ -112,26 +112,23 @@ pub fn render(error: &Error, docs_url: Option<&str>) -> Response<Bytes> {
     if let Some(Ok(location)) = location.map(HeaderValue::from_bytes) {
         headers.insert(LOCATION, location);
     }
-    if let Some(Ok(link)) = docs_url.map(|url| HeaderValue::try_from(format!("<{url}>; rel=\"describedby\"")))
-    {
-        headers.insert(LINK, link);
-    }
     response
 }
 
 /// `Retry-After` has no fractions, and 0 would invite a storm.
-fn whole_seconds(duration: Duration) -> u64 {
+pub(super) fn whole_seconds(duration: Duration) -> u64 {
     duration.as_secs().saturating_add(u64::from(duration.subsec_nanos() > 0)).max(1)
 }
 
 /// What a caller without a key, or with one that cannot be used, can do; `None` for other errors.
 ///
-/// `header` is the one that the operation reads its key from, `None` if it takes the key from elsewhere in the request.
-pub fn key_help(error: &Error, header: Option<&str>) -> Option<String> {
-    let place = match header {
+/// `rules` are those of the header that the operation reads its key from, `None` if it takes the key from elsewhere in
+/// the request.
+pub fn key_help(error: &Error, rules: Option<&KeyRules>) -> Option<String> {
+    let place = match rules {
         // As most people write it; headers are compared without regard to case.
-        Some(name) if name == IDEMPOTENCY_KEY.as_str() => "an Idempotency-Key header".to_owned(),
-        Some(name) => format!("a header `{name}`"),
+        Some(rules) if rules.header == IDEMPOTENCY_KEY => "an Idempotency-Key header".to_owned(),
+        Some(rules) => format!("a header `{}`", rules.header),
         None => "the value that this operation takes its key from".to_owned(),
     };
     match error.kind() {
@@ -142,14 +139,26 @@ pub fn key_help(error: &Error, header: Option<&str>) -> Option<String> {
             let reason = error.source().map(ToString::to_string);
             let reason = error.detail().or(reason.as_deref()).map(|reason| format!(" ({reason})"));
             let reason = reason.unwrap_or_default();
-            Some(match header {
-                Some(_) => format!(
-                    "The key cannot be used{reason}. Send one line of {place} with 1 to 255 printable ASCII characters."
-                ),
+            Some(match rules {
+                Some(rules) => {
+                    format!(
+                        "The key cannot be used{reason}. Send one line of {place} with {}.",
+                        wanted(rules)
+                    )
+                }
                 None => format!("The key cannot be used{reason}. Mend {place}."),
             })
         }
         _ => None,
+    }
+}
+
+/// What a key has to be.
+fn wanted(rules: &KeyRules) -> String {
+    let quoted = if rules.syntax == Syntax::Strict { ", in double quotes" } else { "" };
+    match rules.format {
+        Format::Any => format!("1 to {} {}{quoted}", rules.max_len, rules.format.expected()),
+        format => format!("{}{quoted}", format.expected()),
     }
 }
 
@@ -158,7 +167,7 @@ fn detail(error: &Error) -> String {
     if let Some(help) = error.help() {
         return help.to_owned();
     }
-    if let Some(help) = key_help(error, Some(IDEMPOTENCY_KEY.as_str())) {
+    if let Some(help) = key_help(error, Some(&KeyRules::default())) {
         return help;
     }
     let help = match error.kind() {
@@ -243,7 +252,7 @@ mod tests {
     #[test]
     fn every_kind_has_the_six_members_and_the_media_type() {
         for kind in KINDS {
-            let response = render(&Error::new(kind), None);
+            let response = render(&Error::new(kind));
             let problem = body(&response);
             assert_eq!(response.status().as_u16(), kind.status());
             assert_eq!(response.headers()[CONTENT_TYPE], "application/problem+json");
@@ -269,7 +278,7 @@ mod tests {
     #[test]
     fn retry_after_is_whole_seconds_and_only_where_a_retry_helps() {
         for kind in KINDS {
-            let response = render(&Error::new(kind), None);
+            let response = render(&Error::new(kind));
             let after = response.headers().get(RETRY_AFTER);
             assert_eq!(after.is_some(), kind.is_retryable(), "{kind:?}");
             assert!(after.is_none_or(|after| after == "1"));
@@ -282,33 +291,43 @@ mod tests {
     #[test]
     fn an_invalid_key_is_told_what_was_expected() {
         let error = Error::new(ErrorKind::KeyInvalid).with_source(KeyError::Malformed("one header line"));
-        let detail = body(&render(&error, None))["detail"].as_str().unwrap().to_owned();
+        let detail = body(&render(&error))["detail"].as_str().unwrap().to_owned();
         assert!(detail.contains("expected one header line"), "{detail}");
     }
 
     #[test]
     fn a_caller_without_a_key_is_told_where_to_put_it() {
         let required = Error::new(ErrorKind::KeyRequired);
-        assert!(
-            body(&render(&required, None))["detail"].as_str().unwrap().contains("an Idempotency-Key header")
-        );
-        let elsewhere = key_help(&required, Some("x-request-key")).unwrap();
+        assert!(body(&render(&required))["detail"].as_str().unwrap().contains("an Idempotency-Key header"));
+        let header = HeaderName::from_static("x-request-key");
+        let rules = KeyRules { header, ..KeyRules::default() };
+        let elsewhere = key_help(&required, Some(&rules)).unwrap();
         assert!(
             elsewhere.contains("`x-request-key`") && !elsewhere.contains("Idempotency-Key"),
             "{elsewhere}"
         );
         let within = key_help(&required, None).unwrap();
         assert!(!within.contains("header"), "{within}");
-        let helped = render(&required.with_help(elsewhere.clone()), None);
+        let helped = render(&required.with_help(elsewhere.clone()));
         assert_eq!(body(&helped)["detail"], elsewhere);
         assert_eq!(key_help(&Error::new(ErrorKind::Mismatch), None), None);
+    }
+
+    #[test]
+    fn an_invalid_key_is_told_what_the_operation_accepts() {
+        let error = Error::new(ErrorKind::KeyInvalid);
+        let rules = KeyRules { max_len: 64, syntax: Syntax::Strict, ..KeyRules::default() };
+        let help = key_help(&error, Some(&rules)).unwrap();
+        assert!(help.contains("with 1 to 64 printable ASCII characters, in double quotes."), "{help}");
+        let help = key_help(&error, Some(&KeyRules { format: Format::UuidV7, ..rules })).unwrap();
+        assert!(help.contains("with a UUID of version 7"), "{help}");
     }
 
     #[test]
     fn a_tombstone_tells_the_original_status_and_location() {
         let location = Some(b"/charges/1".to_vec());
         let error = Error::from_replay(ReplayError::Tombstone(Tombstone { status: Some(201), location }));
-        let response = render(&error, None);
+        let response = render(&error);
         let problem = body(&response);
         assert_eq!(response.status(), 410);
         assert_eq!(response.headers()[LOCATION], "/charges/1");
@@ -318,14 +337,6 @@ mod tests {
     #[test]
     fn faults_of_the_server_are_not_explained_to_strangers() {
         let error = Error::new(ErrorKind::Misuse).with_detail("secret table missing");
-        assert!(!render(&error, None).body().windows(6).any(|window| window == b"secret"));
-    }
-
-    #[test]
-    fn the_docs_url_becomes_a_link() {
-        let error = Error::new(ErrorKind::Mismatch);
-        let response = render(&error, Some("https://example.org/idempotency"));
-        assert_eq!(response.headers()[LINK], "<https://example.org/idempotency>; rel=\"describedby\"");
-        assert!(!render(&error, Some("bad\nurl")).headers().contains_key(LINK));
+        assert!(!render(&error).body().windows(6).any(|window| window == b"secret"));
     }
 }

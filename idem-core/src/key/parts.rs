@@ -5,7 +5,7 @@ use std::fmt;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use super::{KeyError, KeyHint};
+use super::{Key, KeyError, KeyHint};
 
 /// A value that can serve as an idempotency key or a scope.
 ///
@@ -70,7 +70,8 @@ impl KeyWriter {
     }
 
     fn leaf(&mut self, bytes: &[u8]) -> Result<(), KeyError> {
-        let len = u8::try_from(bytes.len()).map_err(|_| KeyError::TooLong { len: bytes.len() })?;
+        let len = u8::try_from(bytes.len())
+            .map_err(|_| KeyError::TooLong { len: bytes.len(), at_most: Key::MAX_PART_LEN })?;
         self.encoded.reserve(bytes.len() + 2);
         self.encoded.extend([b'S', len]);
         self.encoded.extend_from_slice(bytes);
