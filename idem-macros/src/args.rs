@@ -2,6 +2,7 @@
 //!
 //! Reading stops at no mistake: what can be read is kept, the rest is noted.
 
+pub(crate) mod http;
 mod key;
 mod nearest;
 mod policy;
@@ -38,6 +39,8 @@ pub(crate) struct Options {
     pub(crate) times: Vec<(&'static str, Time)>,
     pub(crate) policies: Vec<Policy>,
     pub(crate) store_if: Option<Expr>,
+    /// Options of handlers that take a value.
+    pub(crate) http: Vec<(&'static str, Expr)>,
     pub(crate) krate: Option<Path>,
     /// What the body calls its transaction.
     pub(crate) transaction: Option<Ident>,
@@ -64,7 +67,7 @@ const TIMES: [&str; 4] = ["ttl", "lease", "max_run", "tombstone_ttl"];
 const FLAGS: [&str; 4] = ["store_err", "rebind", "inline", "detached"];
 
 /// In the order in which the documentation has them.
-const NAMES: [&str; 23] = [
+const NAMES: [&str; 35] = [
     "key",
     "ttl",
     "scope",
@@ -72,6 +75,10 @@ const NAMES: [&str; 23] = [
     "engine",
     "skip",
     "fingerprint",
+    "fingerprint_headers",
+    "syntax",
+    "format",
+    "max_len",
     "lease",
     "max_run",
     "in_flight",
@@ -84,6 +91,14 @@ const NAMES: [&str; 23] = [
     "rebind",
     "store_err",
     "store_if",
+    "max_request_bytes",
+    "max_response_bytes",
+    "mismatch_status",
+    "docs_url",
+    "render_errors",
+    "on_replay",
+    "echo_key",
+    "echo_expiry",
     "inline",
     "detached",
     "transaction",
@@ -91,18 +106,8 @@ const NAMES: [&str; 23] = [
 ];
 
 /// Settings that belong to the engine, with the sentence that says so.
-const OF_THE_ENGINE: [&str; 7] = [
-    "max_request_bytes",
-    "max_response_bytes",
-    "fingerprint_secrets",
-    "max_in_flight",
-    "replay_header",
-    "store_timeout",
-    "carry",
-];
-
-/// Options that are promised, not built.
-const NOT_YET: [&str; 6] = ["max_len", "format", "syntax", "mismatch_status", "docs_url", "on_replay"];
+const OF_THE_ENGINE: [&str; 5] =
+    ["fingerprint_secrets", "max_in_flight", "replay_header", "store_timeout", "carry"];
 
 impl Options {
     /// Reads the tokens between the parentheses of the attribute.
@@ -165,7 +170,7 @@ impl Options {
     }
 
     fn parse_value(&mut self, input: ParseStream<'_>, name: &Ident, text: &str) -> syn::Result<()> {
-        if FLAGS.contains(&text) {
+        if FLAGS.contains(&text) || http::FLAGS.contains(&text) {
             return flag(input, text);
         }
         if text == "skip" {
@@ -196,6 +201,11 @@ impl Options {
             self.policies.push(Policy::parse(choices, &value)?);
             return Ok(());
         }
+        if let Some(option) = http::VALUES.iter().find(|option| *option == &text) {
+            http::check(text, &value)?;
+            self.http.push((option, value));
+            return Ok(());
+        }
         match text {
             "key" => self.key = Some(KeySource::parse(value)?),
             "scope" if is_word(&value, "shared") => self.scope = Some(Scope::Shared),
@@ -222,8 +232,8 @@ fn check_name(name: &Ident, text: &str, flavour: Flavour) -> syn::Result<()> {
             "`{text}` is a setting of the engine, for all its operations; set it where the engine is built"
         ));
     }
-    if NOT_YET.contains(&text) {
-        return refuse(format!("`{text}` is not supported yet"));
+    if text == "header" || text == "key_header" {
+        return refuse("a key from another header is written `key = header(\"X-Request-Key\")`".to_owned());
     }
     let offered = || NAMES.into_iter().filter(move |name| is_offered(name, flavour));
     if let Some(near) = nearest(text, offered()) {
@@ -235,7 +245,7 @@ fn check_name(name: &Ident, text: &str, flavour: Flavour) -> syn::Result<()> {
 
 fn is_offered(name: &str, flavour: Flavour) -> bool {
     match flavour {
-        Flavour::Plain => name != "store_if",
+        Flavour::Plain => name != "store_if" && http::names().all(|of_handlers| of_handlers != name),
         Flavour::Http => name != "store_err" && name != "skip",
     }
 }
@@ -258,6 +268,16 @@ fn example(name: &str) -> &'static str {
         "on_disconnect" => "on_disconnect = cancel",
         "on_store_error" => "on_store_error = reject",
         "missing" => "missing = reject",
+        "syntax" => "syntax = strict",
+        "format" => "format = uuid",
+        "max_len" => "max_len = 64",
+        "fingerprint_headers" => "fingerprint_headers = [\"X-Version\"]",
+        "max_request_bytes" => "max_request_bytes = 64 * 1024",
+        "max_response_bytes" => "max_response_bytes = 64 * 1024",
+        "mismatch_status" => "mismatch_status = 409",
+        "docs_url" => "docs_url = \"https://example.org/docs/idempotency\"",
+        "render_errors" => "render_errors = house_style",
+        "on_replay" => "on_replay = |replay| count(replay.operation())",
         "store_if" => "store_if = |response| response.status.is_success()",
         "crate" => "crate = my_idem",
         _ => "transaction = tx",

@@ -6,7 +6,7 @@ use proc_macro2::Span;
 use syn::visit::Visit;
 use syn::{Expr, ExprLit, FnArg, Lit, ReceiverKind, ReturnType, Type};
 
-use crate::args::{Fingerprint, KeySource, Options, nearest};
+use crate::args::{Fingerprint, KeySource, Options, http, nearest};
 use crate::errors::Errors;
 use crate::flavour::Flavour;
 use crate::signature::Function;
@@ -23,6 +23,7 @@ pub(crate) fn validate(options: &Options, function: &Function, flavour: Flavour,
     check_skip(options, function, flavour, errors);
     check_fingerprint(options, flavour, errors);
     check_storing(options, flavour, errors);
+    check_http(options, flavour, errors);
     check_running(options, function, flavour, errors);
     transaction::check(options, function, errors);
 }
@@ -248,6 +249,24 @@ fn check_storing(options: &Options, flavour: Flavour, errors: &mut Errors) {
     }
     if let (Flavour::Plain, Some(span)) = (flavour, options.given("store_if")) {
         errors.at(span, "`store_if` looks at a response, which a plain function does not make; `store_err` keeps errors too");
+    }
+}
+
+/// What only requests and responses have, or only keys from a header.
+fn check_http(options: &Options, flavour: Flavour, errors: &mut Errors) {
+    for name in http::names() {
+        let Some(span) = options.given(name) else { continue };
+        if flavour == Flavour::Plain {
+            errors.at(
+                span,
+                format!("`{name}` is about HTTP, which a plain function knows nothing of; for a handler import `idem::axum::idempotent`"),
+            );
+        } else if http::OF_THE_KEY.contains(&name) && matches!(options.key, Some(KeySource::Expr(_))) {
+            errors.at(
+                span,
+                format!("`{name}` is about the header of a key, and this key is an expression: check it where it comes from"),
+            );
+        }
     }
 }
 

@@ -50,7 +50,7 @@ pub(crate) fn is_word(expr: &Expr, word: &str) -> bool {
     matches!(expr, Expr::Path(path) if path.qself.is_none() && path.path.is_ident(word))
 }
 
-fn check_header_name(name: &LitStr) -> syn::Result<()> {
+pub(super) fn check_header_name(name: &LitStr) -> syn::Result<()> {
     let text = name.value();
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if text.is_empty() || !text.chars().all(token) {

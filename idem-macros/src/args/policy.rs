@@ -5,6 +5,7 @@ use quote::quote_spanned;
 use syn::spanned::Spanned;
 use syn::{Expr, ExprCall};
 
+use super::http;
 use super::key::is_word;
 use super::nearest::nearest;
 use super::time::Time;
@@ -17,7 +18,7 @@ pub(crate) struct Choices {
 }
 
 /// All of them.
-pub(crate) const CHOICES: [Choices; 6] = [
+pub(crate) const CHOICES: [Choices; 8] = [
     Choices { option: "in_flight", enumeration: "InFlight", words: &[("reject", "Reject"), (WAIT, "Wait")] },
     Choices { option: "expired", enumeration: "Expired", words: &[("rerun", "Rerun"), ("reject", "Reject")] },
     Choices {
@@ -39,6 +40,16 @@ pub(crate) const CHOICES: [Choices; 6] = [
         option: "missing",
         enumeration: "Missing",
         words: &[("reject", "Reject"), ("run", "Run"), ("derive", "Derive")],
+    },
+    Choices {
+        option: "syntax",
+        enumeration: "Syntax",
+        words: &[("lenient", "Lenient"), ("strict", "Strict")],
+    },
+    Choices {
+        option: "format",
+        enumeration: "Format",
+        words: &[("any", "Any"), ("uuid", "Uuid"), ("uuidv7", "UuidV7")],
     },
 ];
 
@@ -77,6 +88,11 @@ impl Policy {
     /// The option that was chosen for.
     pub(crate) fn option(&self) -> &'static str {
         self.choices.option
+    }
+
+    /// Whether only handlers have the option.
+    pub(crate) fn is_of_http(&self) -> bool {
+        http::names().any(|name| name == self.choices.option)
     }
 
     pub(crate) fn is(&self, option: &str, variant: &str) -> bool {

@@ -14,7 +14,9 @@ fn every_option_is_read() {
         key = msg.id, ttl = "24h", scope = shared, operation = "orders.ship", engine = idem, skip(pool, idem),
         lease = "10s", max_run = "5m", in_flight = wait("5s"), expired = reject, tombstone_ttl = "30d",
         on_crash = reject, on_disconnect = cancel, on_store_error = run, missing = derive, rebind, store_err,
-        inline, crate = ::my::idem,
+        inline, crate = ::my::idem, syntax = strict, format = uuidv7, max_len = 64, mismatch_status = 409,
+        fingerprint_headers = ["X-Version"], docs_url = "https://example.org", render_errors = house_style,
+        on_replay = |_| (), max_request_bytes = 1024, max_response_bytes = LIMIT, echo_key, echo_expiry,
     });
     assert_eq!(errors, Vec::<String>::new());
     assert!(matches!(options.key, Some(KeySource::Expr(_))));
@@ -24,7 +26,7 @@ fn every_option_is_read() {
         options.times.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
         ["ttl", "lease", "max_run", "tombstone_ttl"]
     );
-    assert_eq!(options.policies.len(), 6);
+    assert_eq!((options.policies.len(), options.http.len()), (8, 8));
     assert!(options.given("rebind").is_some() && options.given("store_err").is_some());
     assert!(options.given("detached").is_none());
     assert!(options.krate.is_some());
@@ -70,12 +72,15 @@ fn all_mistakes_are_found_in_one_reading() {
 #[test]
 fn what_belongs_elsewhere_is_sent_there() {
     assert_eq!(
-        read(quote!(max_request_bytes = 5)).1,
+        read(quote!(replay_header = "x")).1,
         [
-            "`max_request_bytes` is a setting of the engine, for all its operations; set it where the engine is built"
+            "`replay_header` is a setting of the engine, for all its operations; set it where the engine is built"
         ]
     );
-    assert_eq!(read(quote!(max_len = 64)).1, ["`max_len` is not supported yet"]);
+    assert_eq!(
+        read(quote!(header = "X-Key")).1,
+        ["a key from another header is written `key = header(\"X-Request-Key\")`"]
+    );
 }
 
 #[test]

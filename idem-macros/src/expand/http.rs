@@ -9,30 +9,30 @@ use syn::{FnArg, Path, Type, TypeImplTrait, TypeParamBound, parse_quote_spanned}
 use super::pieces::{
     Pieces, begin, by_reference, pin_type, rename, take_apart, take_over, without_impl_trait,
 };
-use crate::args::{Fingerprint, KeySource, Options};
+use crate::args::{self, Fingerprint, KeySource, Options};
 use crate::signature::{Argument, Function};
 
 pub(crate) fn expand(pieces: &Pieces, options: &Options, mut function: Function) -> TokenStream {
     let here = Span::mixed_site();
     let krate = &pieces.krate;
     function.body = body(pieces, options, &function);
-    let captured = captured(options);
     for argument in &function.arguments {
         rename(argument, &mut function.sig);
     }
     match function.sig.inputs.last_mut() {
         Some(FnArg::Typed(last)) => {
-            let ty = &last.ty;
             // The compiler blames extractors at their type.
-            let there = here.located_at(ty.span());
-            *last.ty = parse_quote_spanned!(there=> #krate::__private::axum::#captured<#ty>);
+            let there = here.located_at(last.ty.span());
+            *last.ty = captured(krate, options, &last.ty, there);
             if function.arguments.last().is_some_and(Argument::is_plain) {
                 *last.pat = parse_quote_spanned!(here=> __idem_captured);
             }
         }
-        _ => function.sig.inputs.push(parse_quote_spanned! {here=>
-            __idem_captured: #krate::__private::axum::#captured<#krate::__private::axum::Nothing>
-        }),
+        _ => {
+            let nothing = parse_quote_spanned!(here=> #krate::__private::axum::Nothing);
+            let captured = captured(krate, options, &nothing, here);
+            function.sig.inputs.push(parse_quote_spanned!(here=> __idem_captured: #captured));
+        }
     }
     function.sig.output = parse_quote_spanned!(here=> -> #krate::__private::axum::Response);
     function.into_token_stream()
@@ -67,6 +67,7 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
     });
     let begin = begin(krate, options, &quote_spanned!(here=> #krate::__private::axum::refuse(&__idem_error)));
     let (key, fingerprint) = (key(options), fingerprint(options));
+    let http = http(krate, options);
     let store_if = options.store_if.as_ref().map(|predicate| quote_spanned!(here=> .store_if(#predicate)));
     let take_over = take_over(options, arguments);
     let opaque = Opaque::of(function);
@@ -105,7 +106,7 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
         let __idem_call = {
             #begin
             #krate::__private::axum::call(__idem_begun, __idem_request)
-                #key #settings #fingerprint #store_if
+                #key #settings #http #fingerprint #store_if
         };
         __idem_call.#run(#work).await
     }
@@ -125,10 +126,41 @@ fn writes(krate: &Path, function: &Function) -> TokenStream {
     }
 }
 
-/// The extractor that captures: a key from another header than the usual one needs all of them.
-fn captured(options: &Options) -> Ident {
-    let all_headers = matches!(options.key, Some(KeySource::Header { name: Some(_), .. }));
-    Ident::new(if all_headers { "Captured" } else { "CapturedBriefly" }, Span::mixed_site())
+/// The extractor that captures, within a limit of the handler's own or the engine's, and with all headers if others than
+/// the usual one are needed.
+fn captured(krate: &Path, options: &Options, ty: &Type, there: Span) -> Type {
+    let all_headers = matches!(options.key, Some(KeySource::Header { name: Some(_), .. }))
+        || options.given("fingerprint_headers").is_some();
+    let room = quote_spanned!(there=> #krate::__private::axum);
+    match options.http.iter().find(|(name, _)| *name == "max_request_bytes") {
+        Some((_, limit)) => {
+            parse_quote_spanned!(there=> #room::Captured<#ty, #room::Tuned<{ #limit }, #all_headers>>)
+        }
+        None if all_headers => parse_quote_spanned!(there=> #room::Captured<#ty>),
+        None => parse_quote_spanned!(there=> #room::CapturedBriefly<#ty>),
+    }
+}
+
+/// What the handler says of its key, its fingerprint and its answers over HTTP.
+fn http(krate: &Path, options: &Options) -> TokenStream {
+    let here = Span::mixed_site();
+    let mut said = TokenStream::new();
+    for policy in options.policies.iter().filter(|policy| policy.is_of_http()) {
+        let (name, value) = (Ident::new(policy.option(), here), policy.expression(krate));
+        said.extend(quote_spanned!(here=> .#name(#value)));
+    }
+    for (name, value) in &options.http {
+        let name = Ident::new(name, here);
+        said.extend(quote_spanned!(here=> .#name(#value)));
+    }
+    for name in args::http::FLAGS.into_iter().filter(|name| options.given(name).is_some()) {
+        let name = Ident::new(name, here);
+        said.extend(quote_spanned!(here=> .#name(true)));
+    }
+    if said.is_empty() {
+        return said;
+    }
+    quote_spanned!(here=> .http(|__idem_http| __idem_http #said))
 }
 
 /// What the declared answer says after `impl`, since the signature says it no longer: else what was imported for it

@@ -113,7 +113,7 @@ fn settings(krate: &Path, options: &Options) -> TokenStream {
         let (name, time) = (Ident::new(name, here), time.expression());
         settings.extend(quote_spanned!(here=> .#name(#time)));
     }
-    for policy in &options.policies {
+    for policy in options.policies.iter().filter(|policy| !policy.is_of_http()) {
         let (name, value) = (Ident::new(policy.option(), here), policy.expression(krate));
         settings.extend(quote_spanned!(here=> .#name(#value)));
     }

@@ -239,6 +239,35 @@ fn a_handler_without_arguments_gets_one() {
 }
 
 #[test]
+fn what_a_handler_says_of_http_is_said_at_once() {
+    let expanded = http(
+        quote!(
+            key = header,
+            ttl = "1h",
+            syntax = strict,
+            format = uuid,
+            max_len = 64,
+            mismatch_status = 409,
+            fingerprint_headers = ["X-Version"],
+            on_replay = |replay| count(replay),
+            echo_key,
+            max_request_bytes = 1024
+        ),
+        quote!(
+            async fn f(req: Request) {}
+        ),
+    );
+    for part in [
+        "req:::idem::__private::axum::Captured<Request,::idem::__private::axum::Tuned<{1024},true>>",
+        ".http(|__idem_http|__idem_http.syntax(::idem::__private::Syntax::Strict).format(::idem::__private::Format::Uuid)\
+         .max_len(64).mismatch_status(409).fingerprint_headers([\"X-Version\"])\
+         .on_replay(|replay|count(replay)).max_request_bytes(1024).echo_key(true))",
+    ] {
+        assert!(expanded.contains(part), "{part} not in {expanded}");
+    }
+}
+
+#[test]
 fn a_handler_without_scope_says_so() {
     let expanded = http(
         quote!(key = header, ttl = "1h"),

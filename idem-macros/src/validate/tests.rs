@@ -65,6 +65,47 @@ fn an_option_that_could_not_be_read_is_not_called_missing() {
 }
 
 #[test]
+fn what_is_about_http_is_refused_in_a_function_and_what_is_about_a_header_without_one() {
+    for option in [
+        quote!(syntax = strict),
+        quote!(max_len = 64),
+        quote!(fingerprint_headers = ["X-A"]),
+        quote!(mismatch_status = 409),
+        quote!(docs_url = "https://example.org"),
+        quote!(render_errors = house_style),
+        quote!(on_replay = |_| ()),
+        quote!(echo_expiry),
+        quote!(max_response_bytes = 5),
+    ] {
+        refuses(
+            Flavour::Plain,
+            quote!(key = id, ttl = "1h", #option),
+            quote!(
+                async fn f(id: u32) -> R {}
+            ),
+            "is about HTTP",
+        );
+    }
+    for option in [quote!(syntax = strict), quote!(format = uuid), quote!(max_len = 64), quote!(echo_key)] {
+        let handler = || {
+            quote!(
+                async fn f(id: Path<u32>) {}
+            )
+        };
+        refuses(
+            Flavour::Http,
+            quote!(key = id.0, ttl = "1h", #option),
+            handler(),
+            "this key is an expression",
+        );
+        assert_eq!(
+            mistakes(Flavour::Http, quote!(key = header("X-Key"), ttl = "1h", #option), handler()),
+            NONE
+        );
+    }
+}
+
+#[test]
 fn header_means_the_header_in_handlers_only() {
     let options = || quote!(key = header, ttl = "1h");
     refuses(
