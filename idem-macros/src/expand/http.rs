@@ -19,20 +19,17 @@ pub(crate) fn expand(pieces: &Pieces, options: &Options, mut function: Function)
     for argument in &function.arguments {
         rename(argument, &mut function.sig);
     }
-    match function.sig.inputs.last_mut() {
-        Some(FnArg::Typed(last)) => {
-            // The compiler blames extractors at their type.
-            let there = here.located_at(last.ty.span());
-            *last.ty = captured(krate, options, &last.ty, there);
-            if function.arguments.last().is_some_and(Argument::is_plain) {
-                *last.pat = parse_quote_spanned!(here=> __idem_captured);
-            }
+    if let Some(FnArg::Typed(last)) = function.sig.inputs.last_mut() {
+        // The compiler blames extractors at their type.
+        let there = here.located_at(last.ty.span());
+        *last.ty = captured(krate, options, &last.ty, there);
+        if function.arguments.last().is_some_and(Argument::is_plain) {
+            *last.pat = parse_quote_spanned!(here=> __idem_captured);
         }
-        _ => {
-            let nothing = parse_quote_spanned!(here=> #krate::__private::axum::Nothing);
-            let captured = captured(krate, options, &nothing, here);
-            function.sig.inputs.push(parse_quote_spanned!(here=> __idem_captured: #captured));
-        }
+    } else {
+        let nothing = parse_quote_spanned!(here=> #krate::__private::axum::Nothing);
+        let captured = captured(krate, options, &nothing, here);
+        function.sig.inputs.push(parse_quote_spanned!(here=> __idem_captured: #captured));
     }
     function.sig.output = parse_quote_spanned!(here=> -> #krate::__private::axum::Response);
     function.into_token_stream()
