@@ -104,7 +104,9 @@ mod reply;
 
 pub use crate::http::{Apart, HttpCall, Refused, Reply, Request, Resumed};
 pub use captured::{AllHeaders, CaptureOptions, Captured, Nothing, Tuned, Via};
-pub use idem_core::http::key::Syntax;
+pub use idem_core::http::key::{Format, Syntax};
+pub use idem_core::http::policy::HttpPolicy;
+pub use idem_core::http::replay::Replay;
 pub use idem_core::policy::Mark;
 #[doc = include_str!("../docs/attribute-axum.md")]
 pub use idem_macros::idempotent_axum as idempotent;

@@ -8,6 +8,7 @@
 mod call;
 mod course;
 mod keep;
+mod manners;
 mod refused;
 mod reply;
 pub(crate) mod request;

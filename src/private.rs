@@ -16,6 +16,9 @@ pub use idem_core::operation::Site;
 pub use idem_core::policy::{Expired, InFlight, Missing, OnCrash, OnDisconnect, OnStoreError};
 
 #[cfg(feature = "axum")]
+pub use idem_core::http::key::{Format, Syntax};
+
+#[cfg(feature = "axum")]
 pub use crate::axum::__private as axum;
 
 /// Named by handlers that say nothing of their scope, so that the compiler warns there.
@@ -222,7 +225,9 @@ impl<R> Output<R> {
         R: Send + 'static,
     {
         let keep = self.keep;
-        call.execute_transaction(keep.judging_writes(|tx, _| work(tx)), move |stored| keep.replay(stored.answer()))
+        call.execute_transaction(keep.judging_writes(|tx, _| work(tx)), move |stored| {
+            keep.replay(stored.answer())
+        })
     }
 
     /// Runs the work in a transaction, in the caller's future.

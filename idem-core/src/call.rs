@@ -200,7 +200,8 @@ impl<S> Call<S> {
         &self.operation
     }
 
-    pub(crate) fn policy(&self) -> &Policy {
+    /// What it has chosen so far.
+    pub fn policy(&self) -> &Policy {
         &self.policy
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Reading stops at no mistake: what can be read is kept, the rest is noted.
 
+mod duration;
 pub(crate) mod http;
 mod key;
 mod nearest;

@@ -225,6 +225,14 @@ fn check_skip(options: &Options, function: &Function, flavour: Flavour, errors: 
 
 fn check_fingerprint(options: &Options, flavour: Flavour, errors: &mut Errors) {
     let Some(span) = options.given("fingerprint") else { return };
+    if let (Some(headers), Some(Fingerprint::Expr(_) | Fingerprint::Nothing)) =
+        (options.given("fingerprint_headers"), &options.fingerprint)
+    {
+        errors.at(
+            headers,
+            "`fingerprint = ..` replaces all that a request is compared by, its headers too; name what counts there",
+        );
+    }
     match &options.fingerprint {
         Some(Fingerprint::Raw) if flavour == Flavour::Plain => errors.at(
             span,

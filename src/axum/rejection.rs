@@ -3,7 +3,7 @@
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use idem_core::error::Error;
-use idem_core::http::problem;
+use idem_core::http::policy::HttpPolicy;
 
 use crate::http::body::is_over_a_limit;
 use crate::http::request::BROKEN;
@@ -45,7 +45,8 @@ impl<R: IntoResponse> IntoResponse for Rejection<R> {
     }
 }
 
-/// Renders an error as a problem document.
+/// Renders an error of which no engine knows: as all engines of the process do it, a problem document unless they were
+/// told otherwise.
 pub fn refuse(error: &Error) -> Response {
-    Response::of_bytes(problem::render(error, None))
+    Response::of_bytes(HttpPolicy::of_the_house().render(error))
 }

@@ -1,24 +1,23 @@
 //! The call of a handler, as its user writes it.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::HeaderName;
 use http::response::Parts;
 use idem_core::call::Call;
-use idem_core::config::Config;
 use idem_core::engine::Idempotency;
-use idem_core::error::Error;
+use idem_core::error::{Error, ErrorKind};
 use idem_core::fingerprint::{Digest, FingerprintError};
-use idem_core::http::key::{IDEMPOTENCY_KEY, Syntax};
-use idem_core::http::problem::REPLAYED;
+use idem_core::http::policy::HttpPolicy;
 use idem_core::key::{Key, KeyError, ToKey};
 use idem_core::operation::Operation;
 use idem_core::policy::{Expired, InFlight, Missing, OnCrash, OnDisconnect, OnStoreError};
 use idem_core::run::Run;
 use serde::Serialize;
 
-use super::keep::{Keeper, StoreIf};
+use super::keep::Keeper;
+use super::manners::Manners;
 use super::refused::too_large;
 use super::request::Request;
 
@@ -33,16 +32,11 @@ use super::request::Request;
 pub struct HttpCall<S = ()> {
     call: Call<S>,
     request: Request,
-    key: KeyFrom,
+    http: Arc<HttpPolicy>,
+    /// Whether the key comes from a header of the request.
+    from_header: bool,
     fingerprint: FingerprintFrom,
-    store_if: Option<StoreIf>,
     before_extractors: bool,
-}
-
-/// Where the key comes from.
-enum KeyFrom {
-    Header(Result<HeaderName, KeyError>, Syntax),
-    Call,
 }
 
 /// Where the fingerprint comes from.
@@ -65,12 +59,13 @@ impl<S> HttpCall<S> {
     ///
     /// Key and fingerprint come from the request, whatever was said of them before.
     pub fn of(call: Call<S>, request: Request) -> Self {
+        let http = call.engine().config().http().clone();
         Self {
             call,
             request,
-            key: KeyFrom::Header(Ok(IDEMPOTENCY_KEY), Syntax::Lenient),
+            http,
+            from_header: true,
             fingerprint: FingerprintFrom::Request,
-            store_if: None,
             before_extractors: false,
         }
     }
@@ -80,30 +75,31 @@ impl<S> HttpCall<S> {
         self
     }
 
-    /// Takes the key from a header. Default: `Idempotency-Key`.
+    /// Changes what the operation chooses of its key, its fingerprint and its answers. Default: the engine's choices.
     ///
-    /// A request that was captured without all headers knows `Idempotency-Key` only.
-    pub fn key_header(mut self, name: Option<&str>) -> Self {
-        let name = match name {
-            None => Ok(IDEMPOTENCY_KEY),
-            Some(name) => {
-                HeaderName::try_from(name).map_err(|_| KeyError::Malformed("a header name to read it from"))
-            }
-        };
-        let syntax = match self.key {
-            KeyFrom::Header(_, syntax) => syntax,
-            KeyFrom::Call => Syntax::Lenient,
-        };
-        self.key = KeyFrom::Header(name, syntax);
+    /// ```
+    /// # use idem::axum::{Format, HttpCall, Syntax};
+    /// # fn strictly(call: HttpCall) -> HttpCall {
+    /// call.http(|http| http.syntax(Syntax::Strict).format(Format::UuidV7).mismatch_status(409))
+    /// # }
+    /// ```
+    ///
+    /// A longer request than the engine's limit (`max_request_bytes`) has to be allowed where it is captured, too. For
+    /// headers that count (`fingerprint_headers`) it has to be captured with all of its headers.
+    pub fn http(mut self, change: impl FnOnce(HttpPolicy) -> HttpPolicy) -> Self {
+        self.http = Arc::new(change(Arc::unwrap_or_clone(self.http)));
         self
     }
 
-    /// Sets which forms of the key header are accepted. Default: quoted and bare.
-    pub fn key_syntax(mut self, accepted: Syntax) -> Self {
-        if let KeyFrom::Header(_, syntax) = &mut self.key {
-            *syntax = accepted;
+    /// Takes the key from a header. Default: the engine's, which is `Idempotency-Key`.
+    ///
+    /// A request that was captured without all headers knows `Idempotency-Key` only.
+    pub fn key_header(mut self, name: Option<&str>) -> Self {
+        self.from_header = true;
+        match name {
+            Some(name) => self.http(|http| http.key_header(name)),
+            None => self,
         }
-        self
     }
 
     /// Sets the key to a value of the handler's own: a field of the body, a part of the path.
@@ -113,7 +109,7 @@ impl<S> HttpCall<S> {
 
     /// Sets the key, or why there is none.
     pub fn key_result(mut self, key: Result<Key, KeyError>) -> Self {
-        self.key = KeyFrom::Call;
+        self.from_header = false;
         self.with_call(|call| call.key_result(key))
     }
 
@@ -151,12 +147,9 @@ impl<S> HttpCall<S> {
         self.with_call(Call::unfingerprinted)
     }
 
-    /// Decides by the response's status and headers whether it is stored; `false` leaves the key to a retry.
-    ///
-    /// Replaces the rules for statuses. A mark of the handler has precedence.
-    pub fn store_if(mut self, stored: impl Fn(&Parts) -> bool + Send + 'static) -> Self {
-        self.store_if = Some(Box::new(stored));
-        self
+    /// Decides by the response's status and headers whether it is stored. See [`HttpPolicy::store_if`].
+    pub fn store_if(self, stored: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
+        self.http(|http| http.store_if(stored))
     }
 
     /// Sets how long the answer is replayed. See [`Call::ttl`].
@@ -222,17 +215,9 @@ impl<S> HttpCall<S> {
     }
 
     /// The run of a layer that has claimed the request, and what is said here of its response.
-    pub(super) fn claimed(&mut self) -> Option<(Run, Option<StoreIf>)> {
+    pub(super) fn claimed(&mut self) -> Option<(Run, Arc<HttpPolicy>)> {
         let run = self.request.claimed.take()?;
-        Some((run, self.store_if.take()))
-    }
-
-    /// The header that the key is read from; `None` if it comes from elsewhere.
-    pub(super) fn key_header_read(&self) -> Option<HeaderName> {
-        match &self.key {
-            KeyFrom::Header(name, _) => name.clone().ok(),
-            KeyFrom::Call => None,
-        }
+        Some((run, self.http.clone()))
     }
 
     /// Whether the request asks for nothing to be done, so that it has no record.
@@ -247,42 +232,34 @@ impl<S> HttpCall<S> {
     }
 
     /// Checks the limit and takes key and fingerprint from the request, where they come from there.
-    pub(super) fn ready(self) -> Result<(Call<S>, Keeper), Error> {
-        let Self { mut call, request, key, fingerprint, store_if, before_extractors } = self;
+    pub(super) fn ready(self) -> (Manners, Result<(Call<S>, Keeper), Error>) {
+        let Self { call, request, http, from_header, fingerprint, before_extractors } = self;
         let Request { captured, within_limit, claimed: _ } = request;
-        let config = call.engine().config();
-        let limit = config.max_request_bytes();
-        if !within_limit && captured.body().len() > limit {
-            return Err(too_large(Some(limit)));
-        }
-        let keeper = Keeper {
-            store_if,
-            limit: config.max_response_bytes(),
-            marker: marker(config),
-            before_extractors,
+        let key = from_header.then(|| captured.key(http.key_rules()));
+        let line = matches!(key, Some(Ok(_))).then(|| captured.key_line(&http.key_rules().header)).flatten();
+        let manners = Manners::new(http.clone(), from_header, line, call.operation());
+        let call = match key {
+            Some(key) => call.key_result(key),
+            None => call,
         };
-        if let KeyFrom::Header(name, syntax) = key {
-            let key = name.and_then(|name| captured.key(&name, syntax));
-            call = call.key_result(key);
-        }
+        let keeper = Keeper::new(manners.clone(), &call, before_extractors);
+        let limit = http.request_limit();
+        let misuse = |why| Error::new(ErrorKind::Misuse).with_detail(why);
         let operation = call.operation().as_str();
         let digest = match fingerprint {
-            FingerprintFrom::Request => captured.fingerprint(operation, call.engine().json_memo()),
-            FingerprintFrom::RawRequest => captured.fingerprint_raw(operation),
-            FingerprintFrom::Call => return Ok((call, keeper)),
+            _ if !within_limit && captured.body().len() > limit => Err(too_large(Some(limit))),
+            _ if let Some(fault) = http.fault() => Err(misuse(fault)),
+            FingerprintFrom::Call => return (manners, Ok((call, keeper))),
+            _ if !captured.keeps(http.headers_that_count()) => Err(misuse(
+                "the request was captured without the headers of `fingerprint_headers`; capture it with all headers",
+            )),
+            FingerprintFrom::Request => {
+                Ok(captured.fingerprint(operation, http.headers_that_count(), call.engine().json_memo()))
+            }
+            FingerprintFrom::RawRequest => Ok(captured.fingerprint_raw(operation, http.headers_that_count())),
         };
-        Ok((call.fingerprint_digest(Ok(digest)), keeper))
+        (manners, digest.map(|digest| (call.fingerprint_digest(Ok(digest)), keeper)))
     }
-}
-
-/// The header that marks a replay.
-fn marker(config: &Config) -> HeaderName {
-    let name = config.replay_header();
-    if name == REPLAYED.as_str() {
-        return REPLAYED;
-    }
-    // The engine has checked the name when it was built.
-    HeaderName::try_from(name).unwrap_or(REPLAYED)
 }
 
 impl<S> fmt::Debug for HttpCall<S> {

@@ -2,20 +2,11 @@
 
 use std::sync::Arc;
 
-use http::HeaderValue;
-use http::header::HeaderName;
-use idem_core::answer::Answer;
-use idem_core::call::Call;
-use idem_core::error::{Error, ErrorKind, ReplayError};
-use idem_core::http::problem::key_help;
-use idem_core::http::response::decode;
-use idem_core::outcome::Outcome;
 use idem_core::run::Run;
 use idem_core::transaction::{TransactionalStore, Tx, Writes};
 
 use super::call::HttpCall;
-use super::keep::{Judged, Keeper};
-use super::refused::Refused;
+use super::keep::Judged;
 use super::reply::Reply;
 
 impl<S> HttpCall<S> {
@@ -41,13 +32,13 @@ impl<S> HttpCall<S> {
         if self.is_safe() {
             return handler(None).await.sent();
         }
-        if let Some((run, store_if)) = self.claimed() {
+        if let Some((run, http)) = self.claimed() {
             let handler = handler(Some(&run));
-            return Judged::put_on(run.over(handler).await, store_if.as_ref());
+            return Judged::put_on(run.over(handler).await, &http);
         }
-        match self.prepare() {
-            Err(error) => Refused::respond::<R>(error),
-            Ok((call, keeper, manners)) => {
+        match self.ready() {
+            (manners, Err(error)) => manners.refuse::<R>(error),
+            (manners, Ok((call, keeper))) => {
                 let work = move |run: Run| {
                     let handler = handler(Some(&run));
                     keeper.watch(run, handler)
@@ -70,24 +61,16 @@ impl<S> HttpCall<S> {
         if self.is_safe() {
             return handler.await.sent();
         }
-        if let Some((run, store_if)) = self.claimed() {
-            return Judged::put_on(run.over(handler).await, store_if.as_ref());
+        if let Some((run, http)) = self.claimed() {
+            return Judged::put_on(run.over(handler).await, &http);
         }
-        match self.prepare() {
-            Err(error) => Refused::respond::<R>(error),
-            Ok((call, keeper, manners)) => {
+        match self.ready() {
+            (manners, Err(error)) => manners.refuse::<R>(error),
+            (manners, Ok((call, keeper))) => {
                 let replay = manners.replay::<R>();
                 manners.finish::<R>(call.execute_inline(|run| keeper.watch(run, handler), replay).await)
             }
         }
-    }
-
-    /// What there is to know before the call is run.
-    fn prepare(self) -> Result<(Call<S>, Keeper, Manners), Error> {
-        let key_header = self.key_header_read();
-        let (call, keeper) = self.ready()?;
-        let manners = Manners { marker: keeper.marker.clone(), key_header };
-        Ok((call, keeper, manners))
     }
 }
 
@@ -137,9 +120,9 @@ impl<S: TransactionalStore> HttpCall<Arc<S>> {
         Fut: Future<Output = (R, Writes)> + Send + 'static,
     {
         let call = if self.is_safe() { self.without_record() } else { self };
-        match call.prepare() {
-            Err(error) => Refused::respond::<R>(error),
-            Ok((call, keeper, manners)) => {
+        match call.ready() {
+            (manners, Err(error)) => manners.refuse::<R>(error),
+            (manners, Ok((call, keeper))) => {
                 let replay = manners.replay::<R>();
                 let work = move |tx, run| keeper.watch_writes(run, handler(tx));
                 manners.finish::<R>(call.execute_transaction(work, replay).await)
@@ -157,55 +140,13 @@ impl<S: TransactionalStore> HttpCall<Arc<S>> {
         Fut: Future<Output = (R, Writes)>,
     {
         let call = if self.is_safe() { self.without_record() } else { self };
-        match call.prepare() {
-            Err(error) => Refused::respond::<R>(error),
-            Ok((call, keeper, manners)) => {
+        match call.ready() {
+            (manners, Err(error)) => manners.refuse::<R>(error),
+            (manners, Ok((call, keeper))) => {
                 let replay = manners.replay::<R>();
                 let work = |tx, run| keeper.watch_writes(run, handler(tx));
                 manners.finish::<R>(call.execute_transaction_inline(work, replay).await)
             }
         }
     }
-}
-
-/// How what came of a call is told.
-struct Manners {
-    /// The header that marks a replay.
-    marker: HeaderName,
-    /// The header that the key is read from, if it is read from one.
-    key_header: Option<HeaderName>,
-}
-
-impl Manners {
-    /// Makes a reply of a stored answer.
-    fn replay<R: Reply>(&self) -> impl FnOnce(&Answer) -> Result<R::Sent, ReplayError> + use<R> {
-        let marker = self.marker.clone();
-        move |answer| {
-            let mut response = decode(answer)?;
-            response.headers_mut().insert(marker, HeaderValue::from_static("true"));
-            Ok(R::of_bytes(response))
-        }
-    }
-
-    fn finish<R: Reply>(self, outcome: Result<Outcome<R::Sent>, Error>) -> R::Sent {
-        match outcome {
-            Ok(outcome) => outcome.into_inner(),
-            Err(error) => {
-                if is_our_fault(error.kind()) {
-                    tracing::error!(%error, "the request cannot be answered");
-                }
-                Refused::respond::<R>(
-                    match key_help(&error, self.key_header.as_ref().map(HeaderName::as_str)) {
-                        Some(help) => error.with_help(help),
-                        None => error,
-                    },
-                )
-            }
-        }
-    }
-}
-
-/// What a caller can do nothing about; the problem document does not explain it, so the log must.
-fn is_our_fault(kind: ErrorKind) -> bool {
-    kind.status() == 500
 }

@@ -1,10 +1,12 @@
 //! What is kept of a response, and what its first caller gets.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderName};
+use http::header::{CONTENT_TYPE, HeaderMap};
 use http::response::Parts;
 use http_body::Body;
+use idem_core::call::Call;
+use idem_core::http::policy::HttpPolicy;
 use idem_core::http::response::{encode, tombstone};
 use idem_core::http::status::{self, Keep};
 use idem_core::policy::{Mark, Verdict};
@@ -12,20 +14,17 @@ use idem_core::run::Run;
 use idem_core::transaction::Writes;
 
 use super::body::{Buffered, Resumed, buffer};
+use super::manners::Manners;
 use super::reply::Reply;
-
-/// A predicate over a response: whether it is stored.
-pub(super) type StoreIf = Box<dyn Fn(&Parts) -> bool + Send>;
 
 /// What is left to decide once a handler has ended.
 pub(super) struct Keeper {
-    pub(super) store_if: Option<StoreIf>,
+    manners: Manners,
     /// The longest response that is stored, in bytes.
-    pub(super) limit: usize,
-    /// The header that marks a replay.
-    pub(super) marker: HeaderName,
+    limit: usize,
+    ttl: Duration,
     /// Whether extractors run after the claim, so that what they reject has to be told by its status.
-    pub(super) before_extractors: bool,
+    before_extractors: bool,
 }
 
 /// What an annotated handler under a layer, which keeps its response, says becomes of it: an extension.
@@ -36,12 +35,11 @@ pub(crate) struct Judged(Keep);
 
 impl Judged {
     /// Judges a response that a layer further out keeps.
-    pub(super) fn put_on<R: Reply>(reply: R, store_if: Option<&StoreIf>) -> R::Sent {
+    pub(super) fn put_on<R: Reply>(reply: R, http: &HttpPolicy) -> R::Sent {
         match reply.apart() {
             Ok((response, rest)) => {
                 let (mut parts, body) = response.into_parts();
-                let kept =
-                    store_if.map_or_else(|| status::keep(parts.status), |stored| asked(stored, &parts));
+                let kept = http.keep(&parts);
                 parts.extensions.insert(Self(kept));
                 unread::<R>(parts, body, rest)
             }
@@ -51,6 +49,11 @@ impl Judged {
 }
 
 impl Keeper {
+    pub(super) fn new<S>(manners: Manners, call: &Call<S>, before_extractors: bool) -> Self {
+        let limit = manners.http().response_limit().unwrap_or(call.engine().config().max_response_bytes());
+        Self { manners, limit, ttl: call.policy().ttl, before_extractors }
+    }
+
     /// Runs a handler and decides what becomes of its record.
     pub(super) async fn watch<R: Reply>(
         self,
@@ -63,9 +66,10 @@ impl Keeper {
         };
         let (parts, body, mark) = self.marked(&run, response);
         if !run.is_protected() {
-            return (unread::<R>(parts, body, rest), Verdict::Undo);
+            return (self.unread::<R>(parts, body, rest), Verdict::Undo);
         }
-        self.plan(&parts, mark).carry_out::<R>(parts, body, rest, self.limit).await
+        let plan = self.plan(&parts, mark);
+        self.carry_out::<R>(plan, parts, body, rest).await
     }
 
     /// As [`watch`](Self::watch), and decides what becomes of the writes: kept is what was done with success and has an
@@ -84,9 +88,9 @@ impl Keeper {
         let plan = self.plan(&parts, mark);
         let writes = if parts.status.is_server_error() || !plan.keeps() { Writes::Undo } else { asked };
         if !run.is_protected() {
-            return (unread::<R>(parts, body, rest), Verdict::Undo, writes);
+            return (self.unread::<R>(parts, body, rest), Verdict::Undo, writes);
         }
-        let (reply, verdict) = plan.carry_out::<R>(parts, body, rest, self.limit).await;
+        let (reply, verdict) = self.carry_out::<R>(plan, parts, body, rest).await;
         (reply, verdict, writes)
     }
 
@@ -94,7 +98,7 @@ impl Keeper {
     fn marked<B>(&self, run: &Run, response: http::Response<B>) -> (Parts, B, Option<Mark>) {
         let (mut parts, body) = response.into_parts();
         // A handler that passes on what another service replayed to it has run all the same.
-        parts.headers.remove(&self.marker);
+        parts.headers.remove(self.manners.marker());
         let mark = parts.extensions.remove::<Mark>().or_else(|| run.marked());
         (parts, body, mark)
     }
@@ -102,14 +106,14 @@ impl Keeper {
     /// Decides by the mark, then by what an annotated handler says, then by the predicate, then by the status.
     fn plan(&self, parts: &Parts, mark: Option<Mark>) -> Plan {
         let judged = parts.extensions.get::<Judged>();
-        let kept = match (mark, judged, &self.store_if) {
-            (Some(Mark::Final), ..) => Keep::Answer,
-            (Some(Mark::Tombstone), ..) => Keep::Tombstone,
-            (Some(Mark::Retryable), ..) => return Plan::Pass(Verdict::Retryable),
-            (None, Some(Judged(kept)), _) => *kept,
-            (None, None, Some(stored)) => asked(stored, parts),
-            (None, None, None) if self.may_be_rejected(parts) => Keep::Nothing,
-            (None, None, None) => status::keep(parts.status),
+        let http = self.manners.http();
+        let kept = match (mark, judged) {
+            (Some(Mark::Final), _) => Keep::Answer,
+            (Some(Mark::Tombstone), _) => Keep::Tombstone,
+            (Some(Mark::Retryable), _) => return Plan::Pass(Verdict::Retryable),
+            (None, Some(Judged(kept))) => *kept,
+            (None, None) if !http.asks() && self.may_be_rejected(parts) => Keep::Nothing,
+            (None, None) => http.keep(parts),
         };
         match kept {
             // The handler has not begun.
@@ -126,6 +130,53 @@ impl Keeper {
     /// Whether a response may be that of an extractor.
     fn may_be_rejected(&self, parts: &Parts) -> bool {
         self.before_extractors && status::is_rejection(parts.status)
+    }
+
+    /// Makes a reply whose body nobody has read.
+    fn unread<R: Reply>(&self, mut parts: Parts, body: R::Body, rest: R::Rest) -> R::Sent {
+        self.manners.greet(&mut parts.headers);
+        unread::<R>(parts, body, rest)
+    }
+
+    async fn carry_out<R: Reply>(
+        &self,
+        plan: Plan,
+        parts: Parts,
+        body: R::Body,
+        rest: R::Rest,
+    ) -> (R::Sent, Verdict) {
+        match plan {
+            Plan::Store => {
+                let (mut response, verdict) = self.store(parts, body).await;
+                self.manners.greet(response.headers_mut());
+                (R::whole(response, rest), verdict)
+            }
+            Plan::Pass(verdict) => (self.unread::<R>(parts, body, rest), verdict),
+        }
+    }
+
+    /// Reads the body and makes the answer to store; the first caller gets the whole response in every case.
+    ///
+    /// What turns out to be too long is handed on with what was read of it, and streams on. A body that breaks off was
+    /// begun by a handler that had done its work and said so: the record becomes a tombstone too, since a truncated
+    /// answer must not be replayed and the work must not be done again.
+    async fn store<B: Body + Unpin>(
+        &self,
+        mut parts: Parts,
+        body: B,
+    ) -> (http::Response<Resumed<B>>, Verdict) {
+        let (body, answer) = match buffer(body, self.limit).await {
+            Buffered::Whole { bytes, trailers } => {
+                let answer = encode(parts.status, &parts.headers, &bytes);
+                self.manners.tell_expiry(&mut parts.headers, self.ttl);
+                (Resumed::again(bytes, trailers), answer)
+            }
+            Buffered::TooLong(body) => (body, tombstone(parts.status, &parts.headers)),
+            Buffered::Broken(bytes, error) => {
+                (Resumed::broken(bytes, error), tombstone(parts.status, &parts.headers))
+            }
+        };
+        (http::Response::from_parts(parts, body), Verdict::Complete(answer))
     }
 }
 
@@ -147,58 +198,6 @@ impl Plan {
     fn keeps(&self) -> bool {
         matches!(self, Self::Store | Self::Pass(Verdict::Complete(_)))
     }
-
-    async fn carry_out<R: Reply>(
-        self,
-        parts: Parts,
-        body: R::Body,
-        rest: R::Rest,
-        limit: usize,
-    ) -> (R::Sent, Verdict) {
-        match self {
-            Self::Store => {
-                let (response, verdict) = store(parts, body, limit).await;
-                (R::whole(response, rest), verdict)
-            }
-            Self::Pass(verdict) => (unread::<R>(parts, body, rest), verdict),
-        }
-    }
-}
-
-/// What the application's predicate says; if it panics, what the status says, since the work is done and must not be
-/// done again for that.
-fn asked(stored: &StoreIf, parts: &Parts) -> Keep {
-    match catch_unwind(AssertUnwindSafe(|| stored(parts))) {
-        Ok(true) => Keep::Answer,
-        Ok(false) => Keep::Nothing,
-        Err(_) => {
-            tracing::error!("`store_if` panicked; the status decides whether the response is stored");
-            status::keep(parts.status)
-        }
-    }
-}
-
-/// Reads the body and makes the answer to store; the first caller gets the whole response in every case.
-///
-/// What turns out to be too long is handed on with what was read of it, and streams on. A body that breaks off was
-/// begun by a handler that had done its work and said so: the record becomes a tombstone too, since a truncated answer
-/// must not be replayed and the work must not be done again.
-async fn store<B: Body + Unpin>(
-    parts: Parts,
-    body: B,
-    limit: usize,
-) -> (http::Response<Resumed<B>>, Verdict) {
-    let (body, answer) = match buffer(body, limit).await {
-        Buffered::Whole { bytes, trailers } => {
-            let answer = encode(parts.status, &parts.headers, &bytes);
-            (Resumed::again(bytes, trailers), answer)
-        }
-        Buffered::TooLong(body) => (body, tombstone(parts.status, &parts.headers)),
-        Buffered::Broken(bytes, error) => {
-            (Resumed::broken(bytes, error), tombstone(parts.status, &parts.headers))
-        }
-    };
-    (http::Response::from_parts(parts, body), Verdict::Complete(answer))
 }
 
 /// Media types whose senders mean to go on for ever; waiting for their end would starve the first caller.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use idem_core::error::{Error, ErrorKind};
-use idem_core::http::problem;
+use idem_core::http::policy::HttpPolicy;
 
 use super::reply::Reply;
 
-/// Why idem answered instead of the handler: an extension of the problem document, for layers that write their own.
+/// Why idem answered instead of the handler: an extension of the response, for layers that write their own.
 ///
 /// ```
 /// use axum::middleware::map_response;
@@ -31,11 +32,16 @@ impl Refused {
         &self.0
     }
 
-    /// Makes the problem document.
+    /// Makes the response to a request of which no engine knows yet.
     pub(crate) fn respond<R: Reply>(error: Error) -> R::Sent {
-        let mut response = problem::render(&error, None);
+        R::of_bytes(Self::render(&HttpPolicy::of_the_house(), error))
+    }
+
+    /// Makes a response that says why it is there.
+    pub(crate) fn render(http: &HttpPolicy, error: Error) -> http::Response<Bytes> {
+        let mut response = http.render(&error);
         response.extensions_mut().insert(Self(Arc::new(error)));
-        R::of_bytes(response)
+        response
     }
 }
 

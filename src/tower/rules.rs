@@ -59,7 +59,7 @@ impl Rules {
 
     /// The most bytes of a body that are read.
     pub(super) fn max_request_bytes(&self) -> usize {
-        self.max_request_bytes.unwrap_or_else(|| self.engine.config().max_request_bytes())
+        self.max_request_bytes.unwrap_or_else(|| self.engine.config().http().request_limit())
     }
 }
 

@@ -109,7 +109,7 @@ where
 {
     let (bytes, trailers) = match read(&parts, body, rules.max_request_bytes()).await {
         Ok(read) => read,
-        Err(unread) => return refuse(unread),
+        Err(unread) => return refuse(&rules, unread),
     };
     let captured = CapturedRequest::new(&parts.method, uri(&parts), &parts.headers, Headers::All);
     let captured = Captured::new(captured.with_body(bytes.clone()), None).within_limit();
@@ -129,7 +129,7 @@ where
 }
 
 /// What is answered to a request whose body was not read; nothing was claimed.
-fn refuse<R, E, F>(unread: Unread<F>) -> Result<Response<Resumed<R>>, E>
+fn refuse<R, E, F>(rules: &Rules, unread: Unread<F>) -> Result<Response<Resumed<R>>, E>
 where
     R: Body + Unpin,
     F: Into<Box<dyn Error + Send + Sync>>,
@@ -143,7 +143,7 @@ where
             None
         }
     };
-    Refused::respond::<Passage<R, E>>(too_large(limit))
+    Passage::of_bytes(Refused::render(rules.engine.config().http(), too_large(limit)))
 }
 
 fn broken() -> Response<Bytes> {

@@ -4,5 +4,6 @@
 mod attribute;
 mod connection;
 mod harness;
+mod options;
 mod request;
 mod response;

@@ -186,7 +186,7 @@ async fn the_key_comes_from_where_the_handler_says() {
     let first = own.send(request("POST", "/charges", "a")).await;
     own.send(request("POST", "/charges", "a")).await.assert_replays(&first);
 
-    let strict = echo().calling(|call| call.key_syntax(Syntax::Strict));
+    let strict = echo().calling(|call| call.http(|http| http.syntax(Syntax::Strict)));
     strict.post("k-1", "a").await.assert_problem(400, "idempotency_key_invalid");
     assert_eq!(strict.post("\"k-1\"", "a").await.status, 200);
     assert_eq!(CoreSyntax::default(), Syntax::Lenient);

@@ -1,6 +1,6 @@
 //! Section 4: what a caller gets.
 
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use axum::Extension;
 use axum::body::Bytes;
@@ -11,7 +11,7 @@ use axum::routing::post;
 use futures_util::future::join_all;
 use idem::axum::idempotent;
 use idem::core::store::StoreErrorKind;
-use idem::{MemoryStore, State as RecordState};
+use idem::{Error, ErrorKind, Idempotency, MemoryStore, State as RecordState};
 
 use crate::client::{Answer, eventually};
 use crate::faulty::{Fault, Step};
@@ -76,6 +76,118 @@ pub(crate) async fn the_marker_may_have_another_name(kind: Kind) {
     assert!(!server.charge("k-1", "a").await.headers.contains_key("x-replayed"));
     let again = server.charge("k-1", "a").await;
     assert_eq!((&again.headers["x-replayed"], again.is_replayed()), (&"true".parse().unwrap(), false));
+}
+
+/// 4.2
+pub(crate) async fn a_hook_is_told_of_each_replay_and_of_nothing_else(kind: Kind) {
+    let (tell, told) = std::sync::mpsc::channel();
+    let setup = Setup::on(kind).await.configure(move |b| {
+        b.on_replay(move |replay| {
+            let location = replay.parts().headers["location"].clone();
+            tell.send((replay.operation().to_owned(), replay.parts().status, location)).unwrap();
+            panic!("a hook that fails");
+        })
+    });
+    let server = setup.start().await;
+    let first = server.charge("k-1", "a").await;
+    server.charge("k-1", "b").await.assert_conflict();
+    assert!(told.try_recv().is_err());
+    server.charge("k-1", "a").await.assert_replays(&first);
+    let (operation, status, location) = told.try_recv().unwrap();
+    assert_eq!(
+        (operation.as_str(), status.as_u16(), location),
+        ("charges.create", 201, "/charges/1".parse().unwrap())
+    );
+}
+
+/// 4.2
+pub(crate) async fn the_key_is_sent_back_where_that_is_asked_for_and_is_not_stored(kind: Kind) {
+    let server = Setup::on(kind).await.configure(|b| b.echo_key(true)).start().await;
+    for (key, body) in [("\"k-1\"", "a"), ("k-1", "a"), ("k-1", "b")] {
+        assert_eq!(server.charge(key, body).await.headers["idempotency-key"], key, "{body}");
+    }
+    assert!(!server.charge("not a key", "a").await.headers.contains_key("idempotency-key"));
+    let silent = server.beside().start().await;
+    let replay = silent.charge("k-1", "a").await;
+    assert!(replay.is_replayed() && !replay.headers.contains_key("idempotency-key"));
+}
+
+/// 4.2
+pub(crate) async fn the_expiry_is_told_where_that_is_asked_for_and_does_not_move(kind: Kind) {
+    let hour = Duration::from_hours(1);
+    let server = Setup::on(kind).await.ttl(hour).configure(|b| b.echo_expiry(true)).start().await;
+    let expiry = |answer: &Answer| {
+        let date = answer.headers["idempotency-expires"].to_str().unwrap();
+        httpdate::parse_http_date(date).unwrap()
+    };
+    let begun = SystemTime::now() + hour;
+    let first = server.charge("k-1", "a").await;
+    let again = server.charge("k-1", "a").await;
+    again.assert_replays(&first);
+    let bounds = begun - Duration::from_secs(2)..=SystemTime::now() + hour + Duration::from_secs(2);
+    assert!(bounds.contains(&expiry(&first)) && bounds.contains(&expiry(&again)), "{first:?} {again:?}");
+    assert!(!server.charge("k-1", "b").await.headers.contains_key("idempotency-expires"));
+    let failing = server.beside().configure(|b| b.echo_expiry(true));
+    let failing = failing.work(|_| async { StatusCode::INTERNAL_SERVER_ERROR }).start().await;
+    assert!(!failing.charge("k-2", "a").await.headers.contains_key("idempotency-expires"));
+}
+
+/// 4.3
+pub(crate) async fn a_mismatch_may_have_another_status_but_never_that_of_a_success(kind: Kind) {
+    let server = Setup::on(kind).await.configure(|b| b.mismatch_status(409)).start().await;
+    let first = server.charge("k-1", "a").await;
+    let refused = server.charge("k-1", "b").await;
+    refused.assert_problem(409, "idempotency_conflict");
+    assert_eq!((refused.retry_after(), refused.json()["status"].as_u64()), (None, Some(409)));
+    server.charge("k-1", "a").await.assert_replays(&first);
+    for status in [200, 302, 500, 503] {
+        let faulty = Idempotency::builder(MemoryStore::new()).mismatch_status(status).build();
+        assert_eq!(faulty.unwrap_err().kind(), ErrorKind::Misuse, "{status}");
+    }
+}
+
+/// 4.3
+pub(crate) async fn every_problem_links_to_the_docs_that_are_named(kind: Kind) {
+    let url = "https://example.org/docs/idempotency";
+    let server = Setup::on(kind).await.configure(move |b| b.docs_url(url)).start().await;
+    let first = server.charge("k-1", "a").await;
+    assert!(!first.headers.contains_key("link"));
+    let link = format!("<{url}>; rel=\"describedby\"");
+    for problem in [server.charge("k-1", "b").await, server.charge("not a key", "a").await] {
+        assert_eq!(problem.headers["link"], link.as_str());
+        assert!(problem.json()["type"].as_str().unwrap().ends_with(problem.json()["code"].as_str().unwrap()));
+    }
+    assert!(!server.charge("k-1", "a").await.headers.contains_key("link"));
+}
+
+/// 4.3
+pub(crate) async fn errors_may_be_written_in_the_style_of_the_house(kind: Kind) {
+    fn house_style(error: &Error) -> http::Response<Bytes> {
+        let body = serde_json::json!({ "error": { "code": error.code(), "message": error.title() } });
+        let response = http::Response::builder()
+            .status(if error.kind() == ErrorKind::Mismatch { 400 } else { error.status() })
+            .header("content-type", "application/json");
+        response.body(body.to_string().into()).unwrap()
+    }
+
+    let gate = Gate::new();
+    let setup = Setup::on(kind).await.work(gate.work()).configure(|b| b.render_errors(house_style));
+    let server = setup.start().await;
+    let first = server.begin("/charges", "k-1", "a");
+    gate.begun(1).await;
+    let running = server.charge("k-1", "a").await;
+    assert_eq!((running.status, &running.json()["error"]["code"]), (409, &"idempotency_in_flight".into()));
+    running.assert_retry_after();
+    gate.open();
+    assert_eq!(first.await.unwrap().status, 200);
+    let refused = server.charge("k-1", "b").await;
+    assert_eq!(
+        (refused.status, &refused.headers["content-type"]),
+        (400, &"application/json".parse().unwrap())
+    );
+    assert_eq!(refused.json()["error"]["message"], "Idempotency-Key is already used");
+    assert!(server.charge("k-1", "a").await.is_replayed());
+    assert_eq!(server.runs(), 1);
 }
 
 /// 4.3

@@ -234,6 +234,22 @@ pub(crate) async fn of_the_headers_only_the_essence_of_the_media_type_counts(kin
     other.send().await.assert_replays(&first);
 }
 
+/// 3.3
+pub(crate) async fn headers_that_are_named_count_too(kind: Kind) {
+    let setup = Setup::on(kind).await.configure(|b| b.fingerprint_headers(["X-Version", "X-Tenant"]));
+    let server = setup.start().await;
+    let sent = |key: &str, version: &str| {
+        server.post("/charges", key, "a").header("x-version", version).header("x-trace", version).send()
+    };
+    let first = sent("k-1", "1").await;
+    sent("k-1", "1").await.assert_replays(&first);
+    sent("k-1", "2").await.assert_conflict();
+    server.charge("k-1", "a").await.assert_conflict();
+    sent("k-1", "1").await.assert_replays(&first);
+    let without = server.charge("k-2", "a").await;
+    server.post("/charges", "k-2", "a").header("x-trace", "7").send().await.assert_replays(&without);
+}
+
 /// 3.4
 pub(crate) async fn forms_are_compared_by_their_pairs(kind: Kind) {
     let server = Setup::on(kind).await.start().await;
@@ -241,6 +257,69 @@ pub(crate) async fn forms_are_compared_by_their_pairs(kind: Kind) {
     server.assert_compares(same.map(|(a, b)| (form(a), form(b))), true).await;
     let differ = [("a=1&a=2", "a=2&a=1"), ("a=1", "a=2"), ("a=1", "a=1&b="), ("a=%ff", "a=%fe")];
     server.assert_compares(differ.map(|(a, b)| (form(a), form(b))), false).await;
+}
+
+const MULTIPART: &str = "multipart/form-data; boundary=b";
+
+/// A multipart body of two parts under the boundary `b`.
+const PARTS: &[u8] = b"--b\r\nContent-Disposition: form-data; name=\"amount\"\r\n\r\n5\r\n\
+    --b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\n\
+    \x89PNG\r\n\xff\r\n--b--\r\n";
+
+/// The body with every `from` replaced.
+fn with(body: &[u8], from: &str, to: &str) -> &'static [u8] {
+    let mut changed = Vec::new();
+    let mut rest = body;
+    while let Some(at) = rest.windows(from.len()).position(|window| window == from.as_bytes()) {
+        changed.extend_from_slice(&rest[..at]);
+        changed.extend_from_slice(to.as_bytes());
+        rest = &rest[at + from.len()..];
+    }
+    changed.extend_from_slice(rest);
+    changed.leak()
+}
+
+/// 3.4
+pub(crate) async fn multipart_is_compared_by_its_parts_and_never_by_its_boundary(kind: Kind) {
+    let server = Setup::on(kind).await.start().await;
+    let sent = |body| ("", MULTIPART, body);
+    let renamed = |boundary: &str, media_type| ("", media_type, with(PARTS, "--b", &format!("--{boundary}")));
+    let same = [
+        (sent(PARTS), renamed("----Retry2", "multipart/form-data; boundary=----Retry2")),
+        (sent(PARTS), renamed("q r", "Multipart/Form-Data; charset=utf-8; boundary=\"q r\"")),
+        (
+            sent(PARTS),
+            sent(with(PARTS, "Content-Disposition: form-data; ", "content-disposition:Form-Data;")),
+        ),
+        (sent(PARTS), sent(with(PARTS, "\"amount\"", "amount"))),
+    ];
+    server.assert_compares(same, true).await;
+    let swapped = b"--b\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.png\"\r\nContent-Type: image/png\r\n\r\n\
+        \x89PNG\r\n\xff\r\n--b\r\nContent-Disposition: form-data; name=\"amount\"\r\n\r\n5\r\n--b--\r\n";
+    let differ = [
+        (sent(PARTS), sent(&swapped[..])),
+        (sent(PARTS), sent(with(PARTS, "\n5\r", "\n6\r"))),
+        (sent(PARTS), sent(with(PARTS, "amount", "fee"))),
+        (sent(PARTS), sent(with(PARTS, "a.png", "b.png"))),
+        (sent(PARTS), sent(with(PARTS, "image/png", "image/gif"))),
+        (sent(PARTS), ("", "multipart/mixed; boundary=b", PARTS)),
+    ];
+    server.assert_compares(differ, false).await;
+}
+
+/// 3.4
+pub(crate) async fn malformed_multipart_is_compared_byte_for_byte(kind: Kind) {
+    let server = Setup::on(kind).await.start().await;
+    let cut = &PARTS[..PARTS.len() - 10];
+    let sent = |body| ("", MULTIPART, body);
+    server.assert_compares([(sent(cut), sent(cut)), (sent(b""), sent(b""))], true).await;
+    let differ = [
+        (sent(cut), sent(PARTS)),
+        (sent(cut), ("", "multipart/form-data; boundary=c", cut)),
+        (sent(cut), sent(with(cut, "Content-Type: ", "content-type: "))),
+        (sent(b""), sent(b"--b--\r\n")),
+    ];
+    server.assert_compares(differ, false).await;
 }
 
 fn secrets(signs: (u32, &str), also: Option<(u32, &str)>) -> Secrets {

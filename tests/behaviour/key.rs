@@ -5,7 +5,8 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 use axum::routing::{any, post};
 use axum::{Extension, Json};
-use idem::axum::idempotent;
+use idem::axum::{Format, Syntax, idempotent};
+use idem::{ErrorKind, Idempotency, MemoryStore};
 use serde::Deserialize;
 use uuid::Uuid;
 
@@ -19,6 +20,17 @@ pub(crate) async fn a_key_is_the_same_with_and_without_quotes(kind: Kind) {
     server.charge("\"abc\"", "a").await.assert_replays(&first);
     let second = server.charge("\"8e03978e-40d5-43dd-bc93-6894a57f9324\"", "a").await;
     server.charge("8e03978e-40d5-43dd-bc93-6894a57f9324", "a").await.assert_replays(&second);
+}
+
+/// 2.1
+pub(crate) async fn with_strict_syntax_only_the_quoted_form_is_a_key(kind: Kind) {
+    let server = Setup::on(kind).await.configure(|b| b.syntax(Syntax::Strict)).start().await;
+    let refused = server.charge("abc", "a").await;
+    refused.assert_problem(400, "idempotency_key_invalid");
+    assert!(refused.text().contains("in double quotes"), "{}", refused.text());
+    assert_eq!((server.runs(), server.asked()), (0, 0));
+    let first = server.charge("\"abc\"", "a").await;
+    server.charge("\"abc\";v=1", "a").await.assert_replays(&first);
 }
 
 /// 2.2
@@ -167,6 +179,43 @@ async fn anything(State(app): State<App>, Extension(caller): Extension<Caller>, 
     app.work(body).await
 }
 
+/// 2.4
+pub(crate) async fn a_shorter_limit_refuses_longer_keys_and_a_longer_one_cannot_be_had(kind: Kind) {
+    let server = Setup::on(kind).await.configure(|b| b.max_len(8)).start().await;
+    for key in ["123456789", "\"123456789\"", "\"\\\"23456789\""] {
+        let refused = server.charge(key, "a").await;
+        refused.assert_problem(400, "idempotency_key_invalid");
+        assert!(
+            refused.text().contains("at most 8") && refused.text().contains("1 to 8"),
+            "{}",
+            refused.text()
+        );
+    }
+    assert_eq!((server.runs(), server.asked()), (0, 0));
+    let first = server.charge("12345678", "a").await;
+    server.charge("\"12345678\"", "a").await.assert_replays(&first);
+    let faulty = Idempotency::builder(MemoryStore::new()).max_len(256).build();
+    assert_eq!(faulty.unwrap_err().kind(), ErrorKind::Misuse);
+}
+
+/// 2.4
+pub(crate) async fn with_a_format_other_keys_are_400_and_two_spellings_stay_two_keys(kind: Kind) {
+    let (v4, v7) = ("8e03978e-40d5-43dd-bc93-6894a57f9324", "018f4a5e-8c2b-7d3a-9b1c-2f6e8a4d0c57");
+    let any = Setup::on(kind).await.configure(|b| b.format(Format::Uuid)).start().await;
+    let seven = Setup::on(kind).await.configure(|b| b.format(Format::UuidV7)).start().await;
+    for (server, key) in [(&any, "order-1"), (&any, &v4[1..]), (&seven, "order-1"), (&seven, v4)] {
+        let refused = server.charge(key, "a").await;
+        refused.assert_problem(400, "idempotency_key_invalid");
+        assert!(refused.text().contains("a UUID"), "{}", refused.text());
+    }
+    assert_eq!((any.asked(), seven.asked()), (0, 0));
+    for (server, key) in [(&any, v4), (&any, v7), (&seven, v7)] {
+        let first = server.charge(key, "a").await;
+        server.charge(&format!("\"{key}\""), "a").await.assert_replays(&first);
+        assert!(!server.charge(&key.to_uppercase(), "a").await.is_replayed());
+    }
+}
+
 /// 2.5
 pub(crate) async fn a_safe_method_ignores_its_key_even_a_malformed_one_and_the_store_is_not_asked(
     kind: Kind,
@@ -279,4 +328,16 @@ pub(crate) async fn the_key_may_stand_in_another_header(kind: Kind) {
     let first = send("m-1").await;
     send("\"m-1\"").await.assert_replays(&first);
     send("m 1").await.assert_problem(400, "idempotency_key_invalid");
+}
+
+/// 2.6
+pub(crate) async fn the_engine_may_read_keys_from_another_header(kind: Kind) {
+    let server = Setup::on(kind).await.configure(|b| b.key_header("X-Request-Key")).start().await;
+    let sent = |key: &str| server.request("POST", "/charges").header("x-request-key", key).body("a").send();
+    let first = sent("k-1").await;
+    sent("\"k-1\"").await.assert_replays(&first);
+    assert!(!sent("k-2").await.is_replayed());
+    let refused = server.charge("k-1", "a").await;
+    refused.assert_problem(400, "idempotency_key_required");
+    assert!(refused.text().contains("x-request-key"), "{}", refused.text());
 }

@@ -113,7 +113,8 @@ on_every_store! {
     }
     key {
         "2.1":
-            a_key_is_the_same_with_and_without_quotes;
+            a_key_is_the_same_with_and_without_quotes
+            with_strict_syntax_only_the_quoted_form_is_a_key;
         "2.2":
             a_quoted_key_may_have_escapes_blanks_and_parameters_which_are_ignored;
         "2.3":
@@ -124,14 +125,17 @@ on_every_store! {
             a_key_that_is_none_is_400_and_the_store_is_not_asked
             a_key_with_control_characters_is_400_and_the_store_is_not_asked
             two_header_lines_are_400_even_if_they_are_equal_and_the_store_is_not_asked
-            a_key_may_have_255_bytes;
+            a_key_may_have_255_bytes
+            a_shorter_limit_refuses_longer_keys_and_a_longer_one_cannot_be_had
+            with_a_format_other_keys_are_400_and_two_spellings_stay_two_keys;
         "2.5":
             a_safe_method_ignores_its_key_even_a_malformed_one_and_the_store_is_not_asked;
         "2.6":
             the_key_may_be_a_field_of_the_body
             the_key_may_be_a_part_of_the_path_and_anything_that_parses
             the_key_may_be_several_values_whose_parts_cannot_be_mistaken
-            the_key_may_stand_in_another_header;
+            the_key_may_stand_in_another_header
+            the_engine_may_read_keys_from_another_header;
     }
     fingerprint {
         "3.1":
@@ -146,9 +150,12 @@ on_every_store! {
             with_fingerprint_raw_json_is_compared_byte_for_byte;
         "3.3":
             the_query_counts_by_its_sorted_names_and_the_order_of_repeated_ones
-            of_the_headers_only_the_essence_of_the_media_type_counts;
+            of_the_headers_only_the_essence_of_the_media_type_counts
+            headers_that_are_named_count_too;
         "3.4":
-            forms_are_compared_by_their_pairs;
+            forms_are_compared_by_their_pairs
+            multipart_is_compared_by_its_parts_and_never_by_its_boundary
+            malformed_multipart_is_compared_byte_for_byte;
         "3.5":
             a_rotated_secret_never_turns_a_live_record_into_a_422
             a_record_under_a_secret_that_is_gone_is_an_error_and_never_a_run;
@@ -166,12 +173,18 @@ on_every_store! {
         "4.2":
             a_retry_gets_the_stored_answer_with_the_marker_and_the_handler_does_not_run
             a_replay_does_not_extend_the_expiry
-            the_marker_may_have_another_name;
+            the_marker_may_have_another_name
+            a_hook_is_told_of_each_replay_and_of_nothing_else
+            the_key_is_sent_back_where_that_is_asked_for_and_is_not_stored
+            the_expiry_is_told_where_that_is_asked_for_and_does_not_move;
         "4.3":
             another_payload_under_a_completed_key_is_422_and_says_nothing_of_the_stored_request
             another_payload_under_a_key_in_flight_is_422_and_does_not_wait
             another_payload_under_a_failed_key_is_422
-            one_who_waits_and_finds_another_payload_completed_gets_422;
+            one_who_waits_and_finds_another_payload_completed_gets_422
+            a_mismatch_may_have_another_status_but_never_that_of_a_success
+            every_problem_links_to_the_docs_that_are_named
+            errors_may_be_written_in_the_style_of_the_house;
         "4.4":
             a_retry_of_a_running_call_is_409_with_a_retry_after_of_about_a_second
             one_who_waits_gets_the_replay_when_the_first_has_finished

@@ -1,6 +1,9 @@
 //! HTTP policies: what an operation may choose of its key, its fingerprint and its answers, with the defaults.
 
+mod house;
+
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,6 +18,7 @@ use super::key::{Format, IDEMPOTENCY_KEY, KeyRules, Syntax};
 use super::problem::REPLAYED;
 use super::replay::Replay;
 use super::request::{MAX_BODY_BYTES, keep_all_headers, raise_capture_limit};
+use super::status::{self, Keep};
 
 /// The header that tells when the stored response expires, if it is asked for.
 pub const EXPIRES: HeaderName = HeaderName::from_static("idempotency-expires");
@@ -236,8 +240,50 @@ impl HttpPolicy {
         &self.key
     }
 
-    /// Tells those who capture requests what an engine wants of them.
-    pub(crate) fn announce(&self) {
+    /// The request headers that count, in the order of their names.
+    pub fn headers_that_count(&self) -> &[HeaderName] {
+        &self.fingerprint_headers
+    }
+
+    /// The header that marks a replay.
+    pub fn marker(&self) -> &HeaderName {
+        &self.replay_header
+    }
+
+    /// The longest body that is read and compared, in bytes.
+    pub fn request_limit(&self) -> usize {
+        self.max_request_bytes
+    }
+
+    /// The longest response that is kept, in bytes; `None` leaves that to the engine.
+    pub fn response_limit(&self) -> Option<usize> {
+        self.max_response_bytes
+    }
+
+    /// Whether the application has a predicate of its own.
+    pub fn asks(&self) -> bool {
+        self.store_if.is_some()
+    }
+
+    /// What becomes of the record after a response that its handler did not mark: what the application's predicate says,
+    /// otherwise the status.
+    ///
+    /// If the predicate panics, the status decides: the work is done and must not be done again for that.
+    pub fn keep(&self, parts: &Parts) -> Keep {
+        let Some(stored) = &self.store_if else { return status::keep(parts.status) };
+        match catch_unwind(AssertUnwindSafe(|| stored(parts))) {
+            Ok(true) => Keep::Answer,
+            Ok(false) => Keep::Nothing,
+            Err(_) => {
+                tracing::error!("`store_if` panicked; the status decides whether the response is stored");
+                status::keep(parts.status)
+            }
+        }
+    }
+
+    /// Tells those who capture requests what an engine wants of them, before it is known which engine will be asked.
+    pub(crate) fn announce(self: &Arc<Self>) {
+        house::announce(self);
         raise_capture_limit(self.max_request_bytes);
         let is_usual = |name: &HeaderName| *name == IDEMPOTENCY_KEY;
         if !is_usual(&self.key.header) || !self.fingerprint_headers.iter().all(is_usual) {

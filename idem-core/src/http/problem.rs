@@ -162,8 +162,10 @@ fn wanted(rules: &KeyRules) -> String {
     }
 }
 
-/// What the caller can do. Faults of the server are not explained to strangers: they are in its log.
-fn detail(error: &Error) -> String {
+/// What the caller can do, in a sentence or two: the `detail` of a problem document, for renderers of your own.
+///
+/// It says nothing of the stored request. Faults of the server are not explained to strangers: they are in its log.
+pub fn detail(error: &Error) -> String {
     if let Some(help) = error.help() {
         return help.to_owned();
     }

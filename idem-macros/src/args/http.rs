@@ -53,11 +53,11 @@ pub(crate) fn check(name: &str, value: &Expr) -> syn::Result<()> {
             "`fingerprint_headers` is a list of the headers that count: `fingerprint_headers = [\"X-Version\"]`",
         ),
         ("fingerprint_headers", Expr::Array(ExprArray { elems, .. })) => {
-            let names = elems.iter().filter_map(|elem| match elem {
+            let mut names = elems.iter().filter_map(|elem| match elem {
                 Expr::Lit(ExprLit { lit: Lit::Str(name), .. }) => Some(name),
                 _ => None,
             });
-            names.map(check_header_name).collect()
+            names.try_for_each(check_header_name)
         }
         ("render_errors" | "on_replay", Expr::Lit(_)) => {
             refuse(&format!("`{name}` takes a function or a closure: `{}`", super::example(name)))

@@ -1,0 +1,5 @@
+//! What the fuzzer runs; `tests/fuzz_corpus.rs` of the main workspace replays the corpus with it on every change.
+
+mod targets;
+
+pub use targets::{answer, duration, form, json, key, multipart};

@@ -1,0 +1,110 @@
+//! One function for each thing that strangers can send: whatever the bytes, it must not panic, and what it says must
+//! hold.
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::{Method, Uri};
+use idem_core::answer::Answer;
+use idem_core::fingerprint::{Digest, JsonMemo, of_json, of_raw};
+use idem_core::http::key::{Format, KeyRules, Syntax};
+use idem_core::http::request::{CapturedRequest, Headers};
+use idem_core::http::response::{decode, encode};
+
+// The attribute reads durations at compile time, in a crate that exports nothing else.
+#[allow(dead_code)]
+#[path = "../../idem-macros/src/args/duration.rs"]
+mod durations;
+
+/// A key's header: what the strict syntax accepts, the lenient one reads alike; a format or a limit never makes another
+/// key of it.
+pub fn key(data: &[u8]) {
+    let Ok(line) = HeaderValue::from_bytes(data) else { return };
+    let with = |change: fn(&mut KeyRules)| {
+        let mut rules = KeyRules::default();
+        change(&mut rules);
+        rules.parse([&line])
+    };
+    let lenient = with(|_| {});
+    for narrower in [
+        with(|rules| rules.syntax = Syntax::Strict),
+        with(|rules| rules.format = Format::Uuid),
+        with(|rules| rules.format = Format::UuidV7),
+        with(|rules| rules.max_len = 8),
+    ] {
+        assert!(narrower.is_err() || narrower == lenient);
+    }
+    if let Ok(key) = lenient {
+        assert!(key.hint().as_str().len() <= 8);
+    }
+}
+
+/// JSON: what has a canonical form keeps its meaning when it is indented, and everything else counts as it is written.
+pub fn json(data: &[u8]) {
+    let digest = of_json(data);
+    assert_eq!(digest, of_json(data));
+    if digest == of_raw(data) {
+        return;
+    }
+    assert_eq!(digest, of_json(&[b" \r\n\t", data, b" "].concat()));
+    assert_eq!(digest, JsonMemo::new(1).of_json(data));
+    assert_ne!(digest, of_json(&[b"[", data, b"]"].concat()));
+}
+
+/// Forms: pairs of no length do not count, one pair more does.
+pub fn form(data: &[u8]) {
+    let of = |body: &[u8]| fingerprint("application/x-www-form-urlencoded", body);
+    let digest = of(data);
+    assert_eq!(digest, of(&[b"&&", data, b"&"].concat()));
+    assert_ne!(digest, of(&[data, b"&one=more"].concat()));
+    if let Ok(uri) = Uri::try_from([b"/?", data].concat()) {
+        captured("text/plain", &uri, b"").fingerprint("op", &[], &JsonMemo::new(1));
+    }
+}
+
+/// Multipart: the first line is the boundary, the rest the body. One byte more at the end is another body, unless it is
+/// the line that may follow the last boundary.
+pub fn multipart(data: &[u8]) {
+    let end = data.iter().position(|byte| *byte == b'\n').unwrap_or(data.len());
+    let (boundary, body) = (&data[..end], data.get(end + 1..).unwrap_or_default());
+    let media_type = [b"multipart/form-data; boundary=", boundary].concat();
+    let Ok(media_type) = String::from_utf8(media_type) else { return };
+    // More parameters would do below what only another boundary does.
+    if HeaderValue::from_str(&media_type).is_err() || boundary.contains(&b';') {
+        return;
+    }
+    let digest = fingerprint(&media_type, body);
+    assert_eq!(digest, fingerprint(&media_type, body));
+    assert_ne!(digest, fingerprint(&media_type, &[body, b"-"].concat()));
+    // Under another boundary a body that was written for the first has no parts.
+    assert_ne!(digest, fingerprint(&format!("{media_type}x"), body));
+}
+
+/// Durations of the attribute: what is read is longer than nothing, and is a whole number of milliseconds.
+pub fn duration(data: &[u8]) {
+    let Ok(text) = str::from_utf8(data) else { return };
+    match durations::parse_duration(text) {
+        Ok(duration) => assert!(!duration.is_zero() && u64::try_from(duration.as_millis()).is_ok()),
+        Err(why) => assert!(!why.is_empty()),
+    }
+}
+
+/// Stored answers: what can be read is written again with the same meaning.
+pub fn answer(data: &[u8]) {
+    let Ok(response) = decode(&Answer::from_bytes(Bytes::copy_from_slice(data))) else { return };
+    let again = encode(response.status(), response.headers(), response.body());
+    let read = decode(&again).expect("what was just written can be read");
+    assert_eq!((read.status(), read.body()), (response.status(), response.body()));
+    assert!(read.headers().iter().all(|(name, _)| response.headers().contains_key(name)));
+}
+
+fn captured(media_type: &str, uri: &Uri, body: &[u8]) -> CapturedRequest {
+    let mut headers = HeaderMap::new();
+    if let Ok(media_type) = HeaderValue::from_str(media_type) {
+        headers.insert(CONTENT_TYPE, media_type);
+    }
+    CapturedRequest::new(&Method::POST, uri, &headers, Headers::All).with_body(Bytes::copy_from_slice(body))
+}
+
+fn fingerprint(media_type: &str, body: &[u8]) -> Digest {
+    captured(media_type, &Uri::from_static("/"), body).fingerprint("op", &[], &JsonMemo::new(1))
+}
