@@ -53,7 +53,7 @@ impl<S> Call<S> {
         F: FnOnce(Run) -> Fut + 'static,
         Fut: Future<Output = (R, Verdict)> + 'static,
         R: 'static,
-        D: FnOnce(&Answer) -> Result<R, ReplayError>,
+        D: FnOnce(&Stored) -> Result<R, ReplayError>,
     {
         if self.policy().on_disconnect == OnDisconnect::Cancel {
             return Box::pin(self.execute_inline(work, replay)).await;
@@ -75,7 +75,7 @@ impl<S> Call<S> {
     where
         F: FnOnce(Run) -> Fut,
         Fut: Future<Output = (R, Verdict)>,
-        D: FnOnce(&Answer) -> Result<R, ReplayError>,
+        D: FnOnce(&Stored) -> Result<R, ReplayError>,
         T: Future<Output = Step<R, F>>,
     {
         let watch = Watch::new(self.operation());

@@ -149,7 +149,7 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         F: FnOnce(Tx<S::Transaction>, Run) -> Fut + 'static,
         Fut: Future<Output = (R, Verdict, Writes)> + 'static,
         R: 'static,
-        D: FnOnce(&Answer) -> Result<R, ReplayError>,
+        D: FnOnce(&Stored) -> Result<R, ReplayError>,
     {
         if self.policy().on_disconnect == OnDisconnect::Cancel {
             return Box::pin(self.execute_transaction_inline(work, replay)).await;
@@ -172,7 +172,7 @@ impl<S: TransactionalStore> Call<Arc<S>> {
     where
         F: FnOnce(Tx<S::Transaction>, Run) -> Fut,
         Fut: Future<Output = (R, Verdict, Writes)>,
-        D: FnOnce(&Answer) -> Result<R, ReplayError>,
+        D: FnOnce(&Stored) -> Result<R, ReplayError>,
         T: Future<Output = Step<R, F>>,
     {
         let watch = Watch::new(self.operation());

@@ -180,7 +180,7 @@ mod tests {
         for key in ["k", "order 1001", r#"a"b\c"#, "a,b;c=1", " padded "] {
             let request = KeyedRequest::with_key(key, post()).unwrap().to_request();
             let lines = request.headers().get_all("idempotency-key");
-            let read = idem_core::http::key::parse(lines, idem_core::http::key::Syntax::Lenient);
+            let read = idem_core::http::key::KeyRules::default().parse(lines);
             assert_eq!(read, Key::new(key), "{key}");
         }
     }
