@@ -7,6 +7,7 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{Request, Response, StatusCode};
+use axum::response::IntoResponse as _;
 use axum::routing::post as posting;
 use idem::axum::{Captured, HttpCall, Replay, Tuned, idempotent};
 use idem::core::http::problem;
@@ -86,7 +87,8 @@ async fn captured_briefly(
 ) -> axum::response::Response {
     let (_, request) = captured.into_parts();
     let call = HttpCall::new(&app.idem, "brief", request).shared().key(&1);
-    call.http(|http| http.mismatch_status(500)).run(async { panic!("a misuse does not run") }).await
+    let work = async { StatusCode::OK.into_response() };
+    call.http(|http| http.mismatch_status(500)).run(work).await
 }
 
 const KEY: &str = "\"018f4a5e-8c2b-7d3a-9b1c-2f6e8a4d0c57\"";
