@@ -38,7 +38,7 @@ impl<R> Rejection<R> {
 impl<R: IntoResponse> IntoResponse for Rejection<R> {
     fn into_response(self) -> Response {
         match self {
-            Self::TooLarge(error) => Refused::respond::<Response>(error),
+            Self::TooLarge(error) => Response::of_bytes(Refused::render(&HttpPolicy::of_the_house(), error)),
             Self::Broken(_) => (StatusCode::BAD_REQUEST, BROKEN).into_response(),
             Self::Extractor(rejection) => rejection.into_response(),
         }

@@ -6,8 +6,6 @@ use bytes::Bytes;
 use idem_core::error::{Error, ErrorKind};
 use idem_core::http::policy::HttpPolicy;
 
-use super::reply::Reply;
-
 /// Why idem answered instead of the handler: an extension of the response, for layers that write their own.
 ///
 /// ```
@@ -30,11 +28,6 @@ impl Refused {
     /// The error.
     pub fn error(&self) -> &Error {
         &self.0
-    }
-
-    /// Makes the response to a request of which no engine knows yet.
-    pub(crate) fn respond<R: Reply>(error: Error) -> R::Sent {
-        R::of_bytes(Self::render(&HttpPolicy::of_the_house(), error))
     }
 
     /// Makes a response that says why it is there.
