@@ -12,7 +12,7 @@ use crate::ledger::Ledger;
 use crate::options::Options;
 use crate::problem::Problem;
 use crate::store::Opened;
-use crate::{account, charges, payouts, refunds, transfers};
+use crate::{account, charges, payouts, refunds, stripe, transfers};
 
 /// What handlers share.
 #[derive(Debug, Clone)]
@@ -44,6 +44,7 @@ impl App {
         Router::new()
             .route("/charges", post(charges::create).get(charges::list))
             .route("/charges/{id}", get(charges::show))
+            .route("/v1/charges", post(stripe::create))
             .route("/charges/{id}/refund", post(refunds::create).get(refunds::show))
             .route("/payouts", post(payouts::create).get(payouts::list))
             .route("/payouts/{id}", get(payouts::show))

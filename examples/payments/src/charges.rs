@@ -56,6 +56,12 @@ pub async fn create(
     user: User,
     Json(request): Json<ChargeRequest>,
 ) -> Result<Created<Charge>, Problem> {
+    let charge = charge(&app, user, request).await?;
+    Ok(Created { location: format!("/charges/{}", charge.id), thing: charge })
+}
+
+/// Moves the money: what both kinds of handler do.
+pub async fn charge(app: &App, user: User, request: ChargeRequest) -> Result<Charge, Problem> {
     let run = idem::current().expect("an annotated handler has a run");
     request.source.authorize(run.attempt()).await?;
     let charge = Charge {
@@ -72,7 +78,7 @@ pub async fn create(
     app.ledger.charge(&charge).await?;
     request.source.settle().await;
     tracing::info!(charge = charge.id, account = charge.account, attempt = charge.attempt, "charged");
-    Ok(Created { location: format!("/charges/{}", charge.id), thing: charge })
+    Ok(charge)
 }
 
 /// `GET /charges`

@@ -16,6 +16,7 @@ mod refunds;
 mod service;
 mod source;
 mod store;
+mod stripe;
 mod transfers;
 mod user;
 

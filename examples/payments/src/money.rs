@@ -28,14 +28,22 @@ impl<'de> Deserialize<'de> for Amount {
             }
 
             fn visit_u64<E: Error>(self, number: u64) -> Result<Amount, E> {
-                match i64::try_from(number) {
-                    Ok(number @ 1..) => Ok(Amount(number)),
-                    _ => Err(E::invalid_value(Unexpected::Unsigned(number), &self)),
-                }
+                Amount::try_from(number).map_err(|_| E::invalid_value(Unexpected::Unsigned(number), &self))
             }
         }
 
         deserializer.deserialize_u64(Positive)
+    }
+}
+
+impl TryFrom<u64> for Amount {
+    type Error = &'static str;
+
+    fn try_from(number: u64) -> Result<Self, &'static str> {
+        match i64::try_from(number) {
+            Ok(number @ 1..) => Ok(Self(number)),
+            _ => Err("an amount is a positive integer of at most 9223372036854775807"),
+        }
     }
 }
 

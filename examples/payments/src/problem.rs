@@ -21,6 +21,18 @@ impl Problem {
         Self { status, code, detail }
     }
 
+    pub fn status(&self) -> StatusCode {
+        self.status
+    }
+
+    pub fn code(&self) -> &'static str {
+        self.code
+    }
+
+    pub fn detail(&self) -> &'static str {
+        self.detail
+    }
+
     pub fn unauthorized() -> Self {
         let detail = "Send `Authorization: Bearer ACCOUNT`, or `Bearer ACCOUNT.TOKEN`.";
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", detail)

@@ -12,6 +12,7 @@ mod python;
 mod race;
 mod service;
 mod shutdown;
+mod stripe_sdk;
 mod transfers;
 mod transfers_crash;
 mod trigger;
