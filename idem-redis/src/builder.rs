@@ -28,6 +28,7 @@ pub struct RedisBuilder {
     answers_within: usize,
     allow_eviction: bool,
     listen: bool,
+    replicas: u32,
 }
 
 #[derive(Clone)]
@@ -59,6 +60,7 @@ pub(crate) struct Choices {
     pub(crate) answers_within: usize,
     pub(crate) allow_eviction: bool,
     pub(crate) listen: bool,
+    pub(crate) replicas: u32,
 }
 
 impl Default for RedisBuilder {
@@ -73,6 +75,7 @@ impl Default for RedisBuilder {
             answers_within: 8 * 1024,
             allow_eviction: false,
             listen: true,
+            replicas: 0,
         }
     }
 }
@@ -178,6 +181,20 @@ impl RedisBuilder {
         self
     }
 
+    /// Sets how many replicas must have a step before it counts. Default = 0: none is waited for.
+    ///
+    /// A claim, a renewal, a completion and a settlement are then done when so many replicas have acknowledged them (the
+    /// server's `WAIT`). If they do not within half the [response time-out](Self::response_timeout), the step fails as
+    /// [`Unavailable`](StoreErrorKind::Unavailable), although it may last: a claim is then released. That makes the window
+    /// smaller in which a failover loses what was acknowledged, and does not close it: a replica that lacks it may be
+    /// promoted all the same.
+    ///
+    /// Each such step takes a command more and, of 16 connections for this purpose, one for as long as it lasts.
+    pub fn wait_replicas(mut self, count: u32) -> Self {
+        self.replicas = count;
+        self
+    }
+
     /// Connects, and looks at the server.
     ///
     /// # Errors
@@ -211,6 +228,7 @@ impl RedisBuilder {
             answers_within: self.answers_within,
             allow_eviction: self.allow_eviction,
             listen: self.listen,
+            replicas: self.replicas,
         };
         let store = RedisStore::new(&Arc::new(place), choices);
         store.check().await?;
@@ -223,7 +241,10 @@ fn cluster(nodes: &[String], limits: Limits) -> Result<Place, StoreError> {
     let client = ClusterClientBuilder::new(infos)
         .connection_timeout(limits.connect)
         .response_timeout(limits.response)
-        // The line has an eye on the whole.
+        // The line has an eye on the whole, and repeats as well; pauses of seconds would outlast a failover.
+        .retries(4)
+        .min_retry_wait(5)
+        .max_retry_wait(50)
         .overall_response_timeout(None)
         .build()
         .map_err(|error| Fault::of(error).into_error())?;

@@ -16,6 +16,8 @@ pub(crate) enum Fault {
     Unreachable(StoreError),
     /// The server cannot do it just now, and will not have done it.
     Busy(StoreError),
+    /// It is done, but may be undone: too few replicas have it.
+    Unsafe(StoreError),
     /// The server refuses it, the connection is fine.
     Refused(StoreError),
 }
@@ -95,9 +97,11 @@ impl Fault {
     pub(crate) fn into_error(self) -> StoreError {
         match self {
             Self::NoScript => unavailable("the server forgets its scripts"),
-            Self::Broken(error) | Self::Unreachable(error) | Self::Busy(error) | Self::Refused(error) => {
-                error
-            }
+            Self::Broken(error)
+            | Self::Unreachable(error)
+            | Self::Busy(error)
+            | Self::Unsafe(error)
+            | Self::Refused(error) => error,
         }
     }
 }

@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::fault::{Fault, unavailable};
 use crate::place::{Connection, Place};
+use crate::replicas::Wait;
 use crate::script::{self, Script};
 
 /// The first pause before a command is repeated that was refused for the moment, or found no connection twice.
@@ -55,7 +56,7 @@ struct Current {
 
 /// What is to be asked, again if need be.
 pub(crate) enum Ask<'a> {
-    Script(&'a Script, &'a [u8], &'a [script::Value<'a>]),
+    Script { script: &'a Script, key: &'a [u8], values: &'a [script::Value<'a>], wait: Option<Wait> },
     Plain(&'a Cmd),
 }
 
@@ -73,6 +74,11 @@ impl Lines {
     /// The line of a record: its steps follow each other.
     pub(crate) fn of(&self, digest: &[u8; 32]) -> &Line {
         &self.lines[usize::from(digest[0]) % self.lines.len()]
+    }
+
+    /// One of them.
+    pub(crate) fn nth(&self, at: usize) -> &Line {
+        &self.lines[at % self.lines.len()]
     }
 
     /// Gives up all connections; whoever asks later is refused.
@@ -102,12 +108,12 @@ impl Line {
         let deadline = Instant::now() + self.limits.step;
         let (mut whole, mut pause) = (false, Duration::ZERO);
         loop {
-            let sent = match what {
-                Ask::Plain(command) => self.send(command, deadline).await,
-                Ask::Script(script, key, values) if whole => {
-                    self.send(&script.whole(key, values), deadline).await
+            let sent = match *what {
+                Ask::Plain(command) => self.send(command, &[], None, deadline).await,
+                Ask::Script { script, key, values, wait } => {
+                    let command = if whole { script.whole(key, values) } else { script.on(key, values) };
+                    self.send(&command, key, wait, deadline).await
                 }
-                Ask::Script(script, key, values) => self.send(&script.on(key, values), deadline).await,
             };
             let fault = match sent {
                 Ok(reply) => return Ok(reply),
@@ -118,7 +124,7 @@ impl Line {
                     whole = true;
                     continue;
                 }
-                Fault::Refused(error) => return Err(error),
+                Fault::Refused(error) | Fault::Unsafe(error) => return Err(error),
                 Fault::Unreachable(error) if !self.place.fails_over() => return Err(error),
                 // Whatever was sent before it broke; a new connection is made at once, the first time.
                 Fault::Broken(_) if pause.is_zero() => pause = SHORTEST_PAUSE,
@@ -134,11 +140,29 @@ impl Line {
     }
 
     /// Sends a command once.
-    async fn send(&self, command: &Cmd, deadline: Instant) -> Result<Value, Fault> {
+    async fn send(
+        &self,
+        command: &Cmd,
+        key: &[u8],
+        wait: Option<Wait>,
+        deadline: Instant,
+    ) -> Result<Value, Fault> {
         let (mut connection, nth) = self.get(deadline).await?;
         let limit = self.limits.response.min(deadline - Instant::now());
-        let fault = match timeout(limit, connection.send(command)).await {
-            Ok(Ok(reply)) => return Ok(reply),
+        let sent = async {
+            match wait {
+                None => connection.send(command).await.map(|reply| (reply, None)),
+                Some(wait) => connection.send_and_wait(command, key, wait).await,
+            }
+        };
+        let fault = match timeout(limit, sent).await {
+            Ok(Ok((reply, acknowledged))) => {
+                let missing = wait.zip(acknowledged).and_then(|(wait, by)| wait.missing(by));
+                return match missing {
+                    Some(error) => Err(Fault::Unsafe(error)),
+                    None => Ok(reply),
+                };
+            }
             Ok(Err(error)) => {
                 if Connection::is_lost(&error) {
                     self.give_up(nth);

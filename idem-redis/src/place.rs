@@ -7,9 +7,11 @@ use std::time::Duration;
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, RedisResult, Value};
+use redis::cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr};
+use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, RedisResult, ServerErrorKind, Value};
 
 use crate::fault::{Fault, unavailable};
+use crate::replicas::Wait;
 use crate::sentinel::Sentinel;
 
 /// Where the records are.
@@ -97,6 +99,52 @@ impl Connection {
         match self {
             Self::One(connection) => connection.send_packed_command(command).await?.extract_error(),
             Self::Cluster(connection) => connection.req_packed_command(command).await?.extract_error(),
+        }
+    }
+
+    /// Sends a script for a key, and, if it writes, waits for replicas; also tells how many of them have it then.
+    ///
+    /// A connection to a cluster may be another at any time, and a new one has written nothing. There both go together,
+    /// so that a script that does not write waits, too, if replicas lag behind.
+    pub(crate) async fn send_and_wait(
+        &mut self,
+        script: &Cmd,
+        key: &[u8],
+        wait: Wait,
+    ) -> RedisResult<(Value, Option<i64>)> {
+        let (reply, told) = match self {
+            Self::One(connection) => {
+                let reply = connection.send_packed_command(script).await?.extract_error()?;
+                if !Wait::concerns(&reply) {
+                    return Ok((reply, None));
+                }
+                (reply, connection.send_packed_command(&wait.command()).await?)
+            }
+            Self::Cluster(connection) => {
+                let mut both = redis::Pipeline::with_capacity(2);
+                both.add_command(script.clone()).add_command(wait.command());
+                let primary = SingleNodeRoutingInfo::SpecificNode(Route::with_key(key, SlotAddr::Master));
+                let mut replies = connection.route_pipeline(both, 0, 2, primary).await?.into_iter();
+                let (Some(reply), Some(told)) = (replies.next(), replies.next()) else {
+                    return Ok((Value::Nil, None));
+                };
+                if let Value::ServerError(error) = &reply
+                    && matches!(error.kind(), Some(ServerErrorKind::Moved | ServerErrorKind::Ask))
+                {
+                    // Where the slot is now is learnt from commands that go alone.
+                    let mut look = redis::cmd("GET");
+                    connection.req_packed_command(look.arg(key)).await?.extract_error()?;
+                }
+                let reply = reply.extract_error()?;
+                if !Wait::concerns(&reply) {
+                    return Ok((reply, None));
+                }
+                (reply, told)
+            }
+        };
+        match told.extract_error()? {
+            Value::Int(acknowledged) => Ok((reply, Some(acknowledged))),
+            _ => Ok((reply, Some(0))),
         }
     }
 }

@@ -21,6 +21,7 @@ use crate::fault::unexpected;
 use crate::layout::{self, Apart, Found, millis};
 use crate::line::{Ask, Lines};
 use crate::place::Place;
+use crate::replicas::Replicas;
 use crate::script::{Script, Scripts, Value};
 use crate::server;
 
@@ -41,6 +42,8 @@ struct Shared {
     waiters: Arc<Waiters>,
     /// `None` where nothing is to be heard.
     ear: Option<Ear>,
+    /// `None` where none is waited for.
+    replicas: Option<Replicas>,
 }
 
 impl RedisStore {
@@ -76,14 +79,18 @@ impl RedisStore {
             ear.close().await;
         }
         self.shared.lines.close();
+        if let Some(replicas) = &self.shared.replicas {
+            replicas.close();
+        }
     }
 
     pub(crate) fn new(place: &Arc<Place>, choices: Choices) -> Self {
         let lines = Lines::new(place, choices.connections, choices.limits);
         let names = &choices.names;
         let ear = choices.listen.then(|| Ear::new(place, names.channel(), names.around()));
+        let replicas = (choices.replicas > 0).then(|| Replicas::new(place, choices.replicas, choices.limits));
         let (scripts, waiters) = (Scripts::new(), Arc::default());
-        Self { shared: Arc::new(Shared { lines, scripts, choices, waiters, ear }) }
+        Self { shared: Arc::new(Shared { lines, scripts, choices, waiters, ear, replicas }) }
     }
 
     /// Looks at the server before anything is trusted to it.
@@ -115,16 +122,20 @@ fn is_forbidden(error: &StoreError) -> bool {
 
 impl Shared {
     async fn run(&self, script: &Script, id: &RecordId, values: &[Value<'_>]) -> Result<Reply, StoreError> {
-        let key = self.choices.names.record(id);
-        self.lines.of(id.digest()).ask(&Ask::Script(script, &key, values)).await
+        let key = &self.choices.names.record(id);
+        self.lines.of(id.digest()).ask(&Ask::Script { script, key, values, wait: None }).await
     }
 
-    /// Runs a script that replies with a number.
-    async fn count(&self, script: &Script, id: &RecordId, values: &[Value<'_>]) -> Result<i64, StoreError> {
-        match self.run(script, id, values).await? {
-            Reply::Int(count) => Ok(count),
-            _ => Err(unexpected()),
-        }
+    /// Runs a script whose work must not be lost, on a replica, too, if that is wanted.
+    async fn run_safely(
+        &self,
+        script: &Script,
+        id: &RecordId,
+        values: &[Value<'_>],
+    ) -> Result<Reply, StoreError> {
+        let Some(replicas) = &self.replicas else { return self.run(script, id, values).await };
+        let key = &self.choices.names.record(id);
+        replicas.ask(&Ask::Script { script, key, values, wait: Some(replicas.wait) }).await
     }
 
     /// Takes a record that was found free, unless somebody was faster.
@@ -141,7 +152,7 @@ impl Shared {
             Value::Int(millis(claim.lease)),
             Value::Int(layout::life(claim)),
         ];
-        Ok(self.count(&self.scripts.take_over, id, &values).await? == 1)
+        Ok(number(&self.run_safely(&self.scripts.take_over, id, &values).await?)? == 1)
     }
 
     async fn look_up(&self, id: &RecordId) -> Result<Option<Found>, StoreError> {
@@ -196,7 +207,7 @@ impl Shared {
     async fn expect(&self, id: &RecordId) -> bool {
         let Some(ear) = &self.ear else { return false };
         ear.hears(&self.waiters).await
-            && self.count(&self.scripts.expect, id, &[]).await.is_ok_and(|noted| noted == 1)
+            && self.run(&self.scripts.expect, id, &[]).await.is_ok_and(|noted| noted == Reply::Int(1))
     }
 }
 
@@ -210,6 +221,11 @@ fn found(reply: Reply) -> Result<Option<Found>, StoreError> {
         },
         _ => Err(unexpected()),
     }
+}
+
+/// The number in a reply that is one.
+fn number(reply: &Reply) -> Result<i64, StoreError> {
+    if let Reply::Int(number) = reply { Ok(*number) } else { Err(unexpected()) }
 }
 
 fn no_answer() -> StoreError {
@@ -230,7 +246,7 @@ impl Store for RedisStore {
             Value::Int(layout::life(claim)),
         ];
         loop {
-            let reply = shared.run(&shared.scripts.claim, id, &values).await?;
+            let reply = shared.run_safely(&shared.scripts.claim, id, &values).await?;
             if reply == Reply::Int(1) {
                 return Ok(Claimed::Granted { attempt: 1 });
             }
@@ -271,7 +287,7 @@ impl Store for RedisStore {
             Value::Int(layout::retained(retention)),
             shared.channel(),
         ];
-        let stored = shared.count(&shared.scripts.complete, id, &values).await?;
+        let stored = number(&shared.run_safely(&shared.scripts.complete, id, &values).await?)?;
         if stored == 1 {
             self.wake(id);
         } else {
@@ -289,7 +305,7 @@ impl Store for RedisStore {
         };
         let values =
             [Value::Bytes(owner.as_bytes()), Value::Bytes(becomes), Value::Int(span), shared.channel()];
-        let released = shared.count(&shared.scripts.release, id, &values).await? == 1;
+        let released = number(&shared.run(&shared.scripts.release, id, &values).await?)? == 1;
         if released {
             self.wake(id);
         }
@@ -299,7 +315,7 @@ impl Store for RedisStore {
     async fn renew(&self, id: &RecordId, owner: Owner, lease: Duration) -> Result<Fenced, StoreError> {
         let shared = &*self.shared;
         let values = [Value::Bytes(owner.as_bytes()), Value::Int(millis(lease))];
-        let renewed = shared.count(&shared.scripts.renew, id, &values).await? == 1;
+        let renewed = number(&shared.run_safely(&shared.scripts.renew, id, &values).await?)? == 1;
         Ok(if renewed { Fenced::Held } else { Fenced::Lost })
     }
 
@@ -347,7 +363,7 @@ impl Store for RedisStore {
                     Value::Int(layout::retained(*retention)),
                     shared.channel(),
                 ];
-                let settled = shared.count(&shared.scripts.settle, id, &values).await?;
+                let settled = number(&shared.run_safely(&shared.scripts.settle, id, &values).await?)?;
                 if settled != 1 {
                     shared.drop_answer(id, apart).await;
                 }

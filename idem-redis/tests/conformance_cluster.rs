@@ -17,16 +17,17 @@ common::subject!(
         .expect("a store")
 );
 common::subject!(
-    Apart,
+    Replicated,
     RedisStore,
     RedisStore::cluster(RedisCluster::shared().urls().split_at(1).0)
         .prefix(&redis_namespace())
         .connections(2)
         .answers_within(0)
+        .wait_replicas(1)
         .open()
         .await
         .expect("a store")
 );
 
 conformance_tests!(mod cluster, Cluster);
-conformance_tests!(mod apart, Apart);
+conformance_tests!(mod replicated, Replicated);

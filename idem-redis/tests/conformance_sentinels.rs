@@ -13,4 +13,11 @@ common::subject!(Sentinels, RedisStore, {
     store.open().await.expect("a store")
 });
 
+common::subject!(Replicated, RedisStore, {
+    let sentinels = RedisSentinels::shared();
+    let store = RedisStore::sentinel(sentinels.name(), sentinels.urls()).prefix(&redis_namespace());
+    store.wait_replicas(2).answers_within(0).open().await.expect("a store")
+});
+
+conformance_tests!(mod replicated, Replicated);
 conformance_tests!(mod sentinels, Sentinels);

@@ -1,6 +1,32 @@
 //! What the tests of the Redis store share.
 #![allow(dead_code, unused_macros, unused_imports)]
 
+use idem_core::store::StoreError;
+use idem_redis::{RedisBuilder, RedisStore};
+use idem_testkit::RedisServer;
+
+/// Claims, answers and grants, as the tests of SQL stores have them.
+#[path = "../../../idem-sqlx/tests/common/mod.rs"]
+pub(crate) mod records;
+
+pub(crate) use records::*;
+
+/// A store of a server, under the default prefix.
+pub(crate) fn at(server: &RedisServer) -> RedisBuilder {
+    RedisStore::builder().url(server.url())
+}
+
+/// All that an error says.
+pub(crate) fn told(error: &StoreError) -> String {
+    let source = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    format!("{error}: {source}")
+}
+
+/// The key of a record under the default prefix.
+pub(crate) fn key(id: &idem_core::record::RecordId) -> String {
+    format!("idem:{{{}}}", id.digest().map(|byte| format!("{byte:02x}")).concat())
+}
+
 /// A kind of store for the conformance suite.
 ///
 /// The clock of Redis cannot be wound, so its time is waited for: a little more, since spans are rounded up.

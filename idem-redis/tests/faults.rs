@@ -1,0 +1,134 @@
+//! Servers that break off, hang, pause, restart or are not there.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use common::{DAY, LEASE, answer, at, claim, completed, granted, id, told};
+use idem_core::store::{Claimed, Fenced, Store as _, StoreErrorKind};
+use idem_testkit::{RedisServer, Reply};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[tokio::test]
+async fn a_connection_that_is_cut_is_made_again_without_telling_the_caller() {
+    let server = RedisServer::start(&[]);
+    let store = at(&server).connections(2).open().await.unwrap();
+    for n in 0..20 {
+        let (id, ours) = (id(&n.to_string()), claim("payload"));
+        server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+        assert_eq!(granted(&store, &id, &ours).await, 1);
+        server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+        assert_eq!(store.complete(&id, ours.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
+    }
+}
+
+#[tokio::test]
+async fn a_pause_of_the_server_is_waited_for() {
+    let server = RedisServer::start(&[]);
+    let store = at(&server).open().await.unwrap();
+    completed(&store, &id("before"), DAY).await;
+    // Longer than a reply may take, so that the claim is sent twice.
+    server.command(&["CLIENT", "PAUSE", "2500", "ALL"]);
+    let begun = Instant::now();
+    assert_eq!(granted(&store, &id("held"), &claim("payload")).await, 1);
+    assert!(begun.elapsed() > 2 * SECOND, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_server_that_hangs_is_an_error_in_time_and_works_again_when_it_goes_on() {
+    let mut server = RedisServer::start(&[]);
+    let limit = SECOND / 2;
+    let store = at(&server)
+        .timeout(limit)
+        .response_timeout(SECOND / 5)
+        .connect_timeout(SECOND / 5)
+        .open()
+        .await
+        .unwrap();
+    let ours = claim("payload");
+    granted(&store, &id("held"), &ours).await;
+    server.pause();
+    let begun = Instant::now();
+    let error = store.complete(&id("held"), ours.owner, &answer("done"), DAY).await.unwrap_err();
+    assert!(error.is_retryable(), "{}", told(&error));
+    assert!(begun.elapsed() < 2 * limit, "{:?}", begun.elapsed());
+    server.resume();
+    let begun = Instant::now();
+    assert_eq!(store.complete(&id("held"), ours.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
+    assert!(begun.elapsed() < SECOND, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_server_that_is_away_is_told_at_once_and_used_again_as_soon_as_it_is_back() {
+    let mut server = RedisServer::start(&["appendonly yes", "appendfsync always"]);
+    let store = at(&server).open().await.unwrap();
+    completed(&store, &id("done"), DAY).await;
+    let ours = claim("payload");
+    granted(&store, &id("held"), &ours).await;
+    server.kill();
+    for _ in 0..3 {
+        let begun = Instant::now();
+        let error = store.claim(&id("new"), &claim("payload")).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{}", told(&error));
+        assert!(begun.elapsed() < SECOND, "{:?}", begun.elapsed());
+    }
+    server.restart();
+    let begun = Instant::now();
+    // With every write on disk before it is acknowledged, nothing is lost.
+    let replay = store.claim(&id("done"), &claim("payload")).await.unwrap();
+    assert!(matches!(replay, Claimed::Completed { .. }), "{replay:?}");
+    assert!(begun.elapsed() < SECOND, "{:?}", begun.elapsed());
+    let conflict = store.claim(&id("held"), &claim("payload")).await.unwrap();
+    assert!(matches!(conflict, Claimed::InFlight { .. }), "{conflict:?}");
+    assert_eq!(store.renew(&id("held"), ours.owner, LEASE).await.unwrap(), Fenced::Held);
+}
+
+#[tokio::test]
+async fn a_server_that_keeps_nothing_forgets_claims_when_it_restarts() {
+    let mut server = RedisServer::start(&[]);
+    let store = at(&server).open().await.unwrap();
+    let ours = claim("payload");
+    granted(&store, &id("held"), &ours).await;
+    server.kill();
+    server.restart();
+    // As the documentation says: the work is run a second time, and the first holder is told that it lost its lease.
+    assert_eq!(granted(&store, &id("held"), &claim("payload")).await, 1);
+    assert_eq!(store.complete(&id("held"), ours.owner, &answer("done"), DAY).await.unwrap(), Fenced::Lost);
+}
+
+#[tokio::test]
+async fn steps_wait_for_as_many_replicas_as_they_are_told_to() {
+    let primary = RedisServer::start(&[]);
+    let store = at(&primary).response_timeout(SECOND / 2).wait_replicas(1).open().await.unwrap();
+    let error = store.claim(&id("held"), &claim("payload")).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{}", told(&error));
+    assert!(told(&error).contains("0 of the 1 replicas"), "{}", told(&error));
+
+    let follow = format!("replicaof 127.0.0.1 {}", primary.port());
+    let mut replica = RedisServer::start(&[&follow]);
+    while primary.info("replication").get("connected_slaves").is_none_or(|count| count != "1")
+        || replica.info("replication").get("master_link_status").is_none_or(|status| status != "up")
+    {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let (kept, ours) = (id("kept"), claim("payload"));
+    assert_eq!(granted(&store, &kept, &ours).await, 1);
+    assert!(!matches!(replica.command(&["GET", &common::key(&kept)]), Reply::Nil));
+    assert_eq!(store.complete(&kept, ours.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
+
+    // With its replica away nothing is granted or stored for sure; what is there is still told.
+    replica.pause();
+    let begun = Instant::now();
+    let replay = store.claim(&kept, &claim("payload")).await.unwrap();
+    assert!(matches!(replay, Claimed::Completed { .. }), "{replay:?}");
+    assert!(begun.elapsed() < SECOND / 5, "{:?}", begun.elapsed());
+    let ours = claim("payload");
+    let new = id("new");
+    let error = store.claim(&new, &ours).await.unwrap_err();
+    assert!(told(&error).contains("0 of the 1 replicas"), "{}", told(&error));
+    replica.resume();
+    // Its fate was not known, and the same owner may ask again.
+    assert_eq!(granted(&store, &new, &ours).await, 1);
+    assert_eq!(store.complete(&new, ours.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
+}
