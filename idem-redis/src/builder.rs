@@ -239,7 +239,8 @@ impl RedisBuilder {
 fn cluster(nodes: &[String], limits: Limits) -> Result<Place, StoreError> {
     let infos = nodes.iter().map(|url| info(url)).collect::<Result<Vec<_>, _>>()?;
     let client = ClusterClientBuilder::new(infos)
-        .connection_timeout(limits.connect)
+        // Nodes that are silent must not use up the time for all.
+        .connection_timeout(limits.connect / 4)
         .response_timeout(limits.response)
         // The line has an eye on the whole, and repeats as well; pauses of seconds would outlast a failover.
         .retries(4)

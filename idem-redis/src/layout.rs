@@ -31,7 +31,7 @@ use idem_core::stored::row::{Phase, Row};
 use idem_core::stored::span::{NEVER, one_after_another, to_micros};
 
 /// The end of what does not end, in milliseconds: exact in Lua, whose numbers are doubles.
-const NEVER_MILLIS: i64 = 1 << 52;
+pub(crate) const NEVER_MILLIS: i64 = 1 << 52;
 const MICROS: i64 = 1_000;
 const VERSION: u8 = 1;
 /// Up to the times.
@@ -79,11 +79,6 @@ pub(crate) fn life(claim: &Claim) -> i64 {
         OnCrash::Retry => one_after_another(claim.lease, claim.binding) / MICROS,
         OnCrash::Reject => NEVER_MILLIS,
     }
-}
-
-/// How long what is unknown stays.
-pub(crate) const fn until_settled() -> i64 {
-    NEVER_MILLIS
 }
 
 /// How long the record of an answer stays, in milliseconds.

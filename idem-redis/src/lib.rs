@@ -10,6 +10,7 @@ mod layout;
 mod line;
 mod names;
 mod place;
+mod records;
 mod replicas;
 mod script;
 mod sentinel;

@@ -50,6 +50,8 @@ pub(crate) struct Line {
 #[derive(Default)]
 struct Current {
     connection: Option<Connection>,
+    /// Whether it is to be replaced although it can still be used: one to a cluster, of which a node is silent.
+    doubted: bool,
     /// Counts connections, so that nobody gives up the successor of a broken one.
     nth: u64,
 }
@@ -101,11 +103,10 @@ impl Line {
         }
     }
 
-    /// Asks, and asks again as long as that may help and there is time.
+    /// Asks, and asks again as long as that may help and there is time until the deadline.
     ///
     /// A command that gets no reply may have been executed: only what may be executed twice is asked.
-    pub(crate) async fn ask(&self, what: &Ask<'_>) -> Result<Value, StoreError> {
-        let deadline = Instant::now() + self.limits.step;
+    pub(crate) async fn ask(&self, what: &Ask<'_>, deadline: Instant) -> Result<Value, StoreError> {
         let (mut whole, mut pause) = (false, Duration::ZERO);
         loop {
             let sent = match *what {
@@ -130,7 +131,7 @@ impl Line {
                 Fault::Broken(_) if pause.is_zero() => pause = SHORTEST_PAUSE,
                 _ => {
                     pause = (pause * 2).clamp(SHORTEST_PAUSE, LONGEST_PAUSE);
-                    sleep(jittered(pause).min(deadline - Instant::now())).await;
+                    sleep(jittered(pause).min(left(deadline))).await;
                 }
             }
             if Instant::now() >= deadline {
@@ -148,83 +149,120 @@ impl Line {
         deadline: Instant,
     ) -> Result<Value, Fault> {
         let (mut connection, nth) = self.get(deadline).await?;
-        let limit = self.limits.response.min(deadline - Instant::now());
+        let limit = self.limits.response.min(left(deadline));
+        let unanswered = Unanswered { line: self, nth, since: Instant::now() };
         let sent = async {
             match wait {
                 None => connection.send(command).await.map(|reply| (reply, None)),
                 Some(wait) => connection.send_and_wait(command, key, wait).await,
             }
         };
-        let fault = match timeout(limit, sent).await {
-            Ok(Ok((reply, acknowledged))) => {
-                let missing = wait.zip(acknowledged).and_then(|(wait, by)| wait.missing(by));
-                return match missing {
+        let Ok(replied) = timeout(limit, sent).await else {
+            let message = format!("the server did not answer within {limit:?}");
+            return Err(Fault::Broken(StoreError::with_source(StoreErrorKind::TimedOut, message)));
+        };
+        unanswered.end();
+        match replied {
+            Ok((reply, acknowledged)) => {
+                match wait.zip(acknowledged).and_then(|(wait, by)| wait.missing(by)) {
                     Some(error) => Err(Fault::Unsafe(error)),
                     None => Ok(reply),
-                };
+                }
             }
-            Ok(Err(error)) => {
-                if Connection::is_lost(&error) {
+            Err(error) => {
+                let lost = Connection::is_lost(&error);
+                let fault = Fault::of(error);
+                if lost || matches!(fault, Fault::Broken(_)) && connection.is_of_one_server() {
                     self.give_up(nth);
                 }
-                Fault::of(error)
+                Err(fault)
             }
-            Err(_) => Fault::Broken(StoreError::with_source(
-                StoreErrorKind::TimedOut,
-                format!("the server did not answer within {limit:?}"),
-            )),
-        };
-        if matches!(fault, Fault::Broken(_)) && connection.is_of_one_server() {
-            self.give_up(nth);
         }
-        Err(fault)
     }
 
     /// The connection, made if there is none.
     async fn get(&self, deadline: Instant) -> Result<(Connection, u64), Fault> {
-        if let Some(found) = self.current()? {
-            return Ok(found);
-        }
-        let left = || deadline.saturating_duration_since(Instant::now());
+        let doubted = match self.current()? {
+            (Some(found), false) => return Ok(found),
+            // Somebody replaces it; the others have at least the nodes that answer.
+            (Some(found), true) if self.making.try_lock().is_err() => return Ok(found),
+            (found, _) => found,
+        };
         let late = || {
             Fault::Unreachable(StoreError::with_source(
                 StoreErrorKind::TimedOut,
                 "no connection to the server could be made in time",
             ))
         };
-        let _making = timeout(left(), self.making.lock()).await.map_err(|_| late())?;
-        if let Some(found) = self.current()? {
+        let _making = timeout(left(deadline), self.making.lock()).await.map_err(|_| late())?;
+        if let (Some(found), false) = self.current()? {
             return Ok(found);
         }
-        let limit = self.limits.connect.min(left());
+        let limit = self.limits.connect.min(left(deadline));
         let made = match timeout(limit, self.place.connect(limit)).await {
-            Ok(made) => made?,
+            Ok(Ok(made)) => made,
+            Ok(Err(fault)) => return doubted.ok_or(fault),
             // It is there but does not speak; it may, before the time is over.
-            Err(_) => return Err(Fault::Busy(late().into_error())),
+            Err(_) => return doubted.ok_or_else(|| Fault::Busy(late().into_error())),
         };
         let mut current = self.lock();
         current.nth += 1;
+        current.doubted = false;
         current.connection = Some(made.clone());
         Ok((made, current.nth))
     }
 
-    fn current(&self) -> Result<Option<(Connection, u64)>, Fault> {
+    /// The connection, and whether it is doubted.
+    fn current(&self) -> Result<(Option<(Connection, u64)>, bool), Fault> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Fault::Refused(unavailable("the store is closed")));
         }
         let current = self.lock();
-        Ok(current.connection.clone().map(|connection| (connection, current.nth)))
+        Ok((current.connection.clone().map(|connection| (connection, current.nth)), current.doubted))
     }
 
     /// Gives up a connection that is of no use any more.
     fn give_up(&self, nth: u64) {
         let mut current = self.lock();
         if current.nth == nth {
-            current.connection = None;
+            current.doubted = true;
+            if current.connection.as_ref().is_some_and(Connection::is_of_one_server) {
+                current.connection = None;
+            }
         }
     }
 
     fn lock(&self) -> MutexGuard<'_, Current> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// A command that waits for its reply.
+///
+/// Whoever asks may give up long before a reply is late, each time again, and a connection that is half open would never be
+/// found out: so it is given up when nobody waits any more, unless that was for a moment only.
+struct Unanswered<'a> {
+    line: &'a Line,
+    nth: u64,
+    since: Instant,
+}
+
+impl Unanswered<'_> {
+    /// It has its reply.
+    fn end(mut self) {
+        self.since = Instant::now();
+    }
+}
+
+impl Drop for Unanswered<'_> {
+    fn drop(&mut self) {
+        if self.since.elapsed() >= self.line.limits.response / 4 {
+            self.line.give_up(self.nth);
+        }
+    }
+}
+
+/// How long it is until then.
+fn left(deadline: Instant) -> Duration {
+    deadline.saturating_duration_since(Instant::now())
 }

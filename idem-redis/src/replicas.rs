@@ -1,15 +1,16 @@
 //! Replicas: steps that count only once so many of them have them.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use idem_core::store::StoreError;
+use idem_core::store::{StoreError, StoreErrorKind};
 use redis::{Cmd, Value};
 use tokio::sync::Semaphore;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 
 use crate::fault::unavailable;
 use crate::line::{Ask, Limits, Line, Lines};
+use crate::place::Place;
 
 /// How many steps may wait for replicas at once.
 const CONNECTIONS: usize = 16;
@@ -23,7 +24,6 @@ pub(crate) struct Replicas {
     lines: Lines,
     free: Mutex<Vec<usize>>,
     permits: Semaphore,
-    limit: Duration,
     pub(crate) wait: Wait,
 }
 
@@ -54,7 +54,7 @@ impl Wait {
                 "{acknowledged} of the {} replicas that are waited for have it; whether it lasts is not known",
                 self.replicas
             );
-            StoreError::with_source(idem_core::store::StoreErrorKind::Unavailable, message)
+            StoreError::with_source(StoreErrorKind::Unavailable, message)
         })
     }
 }
@@ -66,31 +66,30 @@ struct Taken<'a> {
 }
 
 impl Replicas {
-    pub(crate) fn new(place: &std::sync::Arc<crate::place::Place>, replicas: u32, limits: Limits) -> Self {
+    pub(crate) fn new(place: &Arc<Place>, replicas: u32, limits: Limits) -> Self {
         Self {
             lines: Lines::new(place, CONNECTIONS, limits),
             free: Mutex::new((0..CONNECTIONS).rev().collect()),
             permits: Semaphore::new(CONNECTIONS),
-            limit: limits.step,
             // The reply has to be there before the connection is given up.
             wait: Wait { replicas, at_most: limits.response / 2 },
         }
     }
 
-    pub(crate) async fn ask(&self, what: &Ask<'_>) -> Result<Value, StoreError> {
-        let permit = timeout(self.limit, self.permits.acquire()).await;
+    pub(crate) async fn ask(&self, what: &Ask<'_>, deadline: Instant) -> Result<Value, StoreError> {
+        let permit = timeout_at(deadline, self.permits.acquire()).await;
         let Ok(Ok(_permit)) = permit else {
             return Err(unavailable("too many steps wait for replicas"));
         };
         let taken = Taken { replicas: self, at: self.lock().pop().unwrap_or_default() };
-        taken.line().ask(what).await
+        taken.line().ask(what, deadline).await
     }
 
     pub(crate) fn close(&self) {
         self.lines.close();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<usize>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<usize>> {
         self.free.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,10 +1,9 @@
-//! The store: the contract in terms of scripts.
+//! The store: the contract in terms of records.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use idem_core::answer::Answer;
 use idem_core::owner::Owner;
 use idem_core::record::{Record, RecordId, State};
@@ -13,20 +12,13 @@ use idem_core::store::{
 };
 use idem_core::stored::row::{Judgement, Row};
 use idem_core::stored::waiters::Waiters;
-use redis::Value as Reply;
+use tokio::time::Instant;
 
 use crate::builder::{Choices, RedisBuilder};
 use crate::ear::Ear;
-use crate::fault::unexpected;
-use crate::layout::{self, Apart, Found, millis};
-use crate::line::{Ask, Lines};
 use crate::place::Place;
-use crate::replicas::Replicas;
-use crate::script::{Script, Scripts, Value};
+use crate::records::Records;
 use crate::server;
-
-/// How much longer than its record says an answer of its own key is kept: more than a step can take.
-const SLACK: Duration = Duration::from_mins(1);
 
 #[doc = include_str!("../REDIS.md")]
 #[derive(Debug, Clone)]
@@ -36,14 +28,10 @@ pub struct RedisStore {
 
 #[derive(Debug)]
 struct Shared {
-    lines: Lines,
-    scripts: Scripts,
-    choices: Choices,
+    records: Records,
     waiters: Arc<Waiters>,
     /// `None` where nothing is to be heard.
     ear: Option<Ear>,
-    /// `None` where none is waited for.
-    replicas: Option<Replicas>,
 }
 
 impl RedisStore {
@@ -78,26 +66,21 @@ impl RedisStore {
         if let Some(ear) = &self.shared.ear {
             ear.close().await;
         }
-        self.shared.lines.close();
-        if let Some(replicas) = &self.shared.replicas {
-            replicas.close();
-        }
+        self.shared.records.close();
     }
 
     pub(crate) fn new(place: &Arc<Place>, choices: Choices) -> Self {
-        let lines = Lines::new(place, choices.connections, choices.limits);
         let names = &choices.names;
         let ear = choices.listen.then(|| Ear::new(place, names.channel(), names.around()));
-        let replicas = (choices.replicas > 0).then(|| Replicas::new(place, choices.replicas, choices.limits));
-        let (scripts, waiters) = (Scripts::new(), Arc::default());
-        Self { shared: Arc::new(Shared { lines, scripts, choices, waiters, ear, replicas }) }
+        let (records, waiters) = (Records::new(place, choices), Arc::default());
+        Self { shared: Arc::new(Shared { records, waiters, ear }) }
     }
 
     /// Looks at the server before anything is trusted to it.
     pub(crate) async fn check(&self) -> Result<(), StoreError> {
-        let info = redis::cmd("INFO");
-        match self.shared.lines.of(&[0; 32]).ask(&Ask::Plain(&info)).await {
-            Ok(told) => server::check(&told, self.shared.choices.allow_eviction),
+        let records = &self.shared.records;
+        match records.info().await {
+            Ok(told) => server::check(&told, records.allow_eviction()),
             Err(error) if is_forbidden(&error) => {
                 tracing::warn!(
                     "the Redis server does not say whether it may evict idempotency records: see to it"
@@ -108,9 +91,16 @@ impl RedisStore {
         }
     }
 
-    /// Tells those who wait here; the script has told the others.
-    fn wake(&self, id: &RecordId) {
-        self.shared.waiters.wake(id);
+    /// The records, and by when a step that begins now has to be done.
+    fn begin(&self) -> (&Records, Instant) {
+        (&self.shared.records, self.shared.records.deadline())
+    }
+
+    /// Tells those who wait here if something changed; the script has told the others.
+    fn wake_if(&self, changed: bool, id: &RecordId) {
+        if changed {
+            self.shared.waiters.wake(id);
+        }
     }
 }
 
@@ -120,146 +110,31 @@ fn is_forbidden(error: &StoreError) -> bool {
     error.kind() == StoreErrorKind::Misconfigured && told.contains("NOPERM")
 }
 
-impl Shared {
-    async fn run(&self, script: &Script, id: &RecordId, values: &[Value<'_>]) -> Result<Reply, StoreError> {
-        let key = &self.choices.names.record(id);
-        self.lines.of(id.digest()).ask(&Ask::Script { script, key, values, wait: None }).await
-    }
-
-    /// Runs a script whose work must not be lost, on a replica, too, if that is wanted.
-    async fn run_safely(
-        &self,
-        script: &Script,
-        id: &RecordId,
-        values: &[Value<'_>],
-    ) -> Result<Reply, StoreError> {
-        let Some(replicas) = &self.replicas else { return self.run(script, id, values).await };
-        let key = &self.choices.names.record(id);
-        replicas.ask(&Ask::Script { script, key, values, wait: Some(replicas.wait) }).await
-    }
-
-    /// Takes a record that was found free, unless somebody was faster.
-    async fn take_over(
-        &self,
-        id: &RecordId,
-        claim: &Claim,
-        found: &Found,
-        head: &[u8],
-    ) -> Result<bool, StoreError> {
-        let values = [
-            Value::Bytes(&found.raw),
-            Value::Bytes(head),
-            Value::Int(millis(claim.lease)),
-            Value::Int(layout::life(claim)),
-        ];
-        Ok(number(&self.run_safely(&self.scripts.take_over, id, &values).await?)? == 1)
-    }
-
-    async fn look_up(&self, id: &RecordId) -> Result<Option<Found>, StoreError> {
-        found(self.run(&self.scripts.look_up, id, &[]).await?)
-    }
-
-    /// Reads an answer that has a key of its own, where it is not in its row; tells whether it is there now.
-    async fn fetch(&self, id: &RecordId, found: &mut Found) -> Result<bool, StoreError> {
-        let Some(apart) = found.apart else { return Ok(false) };
-        let mut get = redis::cmd("GET");
-        get.arg(self.choices.names.answer(id, apart));
-        match self.lines.of(id.digest()).ask(&Ask::Plain(&get)).await? {
-            Reply::BulkString(answer) => found.row.answer = Some(Answer::from_bytes(answer)),
-            Reply::Nil => return Ok(false),
-            _ => return Err(unexpected()),
-        }
-        Ok(true)
-    }
-
-    /// Puts an answer under a key of its own if it is large, and returns what its record is to have of it.
-    async fn put(
-        &self,
-        id: &RecordId,
-        answer: &Answer,
-        retention: Retention,
-    ) -> Result<(Vec<u8>, Option<Apart>), StoreError> {
-        if answer.as_bytes().len() <= self.choices.answers_within {
-            return Ok((layout::within(answer), None));
-        }
-        let apart = Apart::random();
-        let mut set = redis::Cmd::with_capacity(5, answer.as_bytes().len() + 200);
-        set.arg("SET").arg(self.choices.names.answer(id, apart)).arg(&answer.as_bytes()[..]);
-        set.arg("PX").arg(millis(retention.ttl.saturating_add(SLACK)));
-        self.lines.of(id.digest()).ask(&Ask::Plain(&set)).await?;
-        Ok((layout::elsewhere(apart), Some(apart)))
-    }
-
-    /// Gives back the space of an answer that no record has; where that fails, its time to live will.
-    async fn drop_answer(&self, id: &RecordId, apart: Option<Apart>) {
-        if let Some(apart) = apart {
-            let mut unlink = redis::cmd("UNLINK");
-            unlink.arg(self.choices.names.answer(id, apart));
-            let _ = self.lines.of(id.digest()).ask(&Ask::Plain(&unlink)).await;
-        }
-    }
-
-    fn channel(&self) -> Value<'_> {
-        Value::Bytes(self.choices.names.channel().as_bytes())
-    }
-
-    /// Sees to it that those who wait for the end of this flight are woken whoever ends it; `false` if nobody can.
-    async fn expect(&self, id: &RecordId) -> bool {
-        let Some(ear) = &self.ear else { return false };
-        ear.hears(&self.waiters).await
-            && self.run(&self.scripts.expect, id, &[]).await.is_ok_and(|noted| noted == Reply::Int(1))
-    }
-}
-
-/// The record in a reply that has one.
-fn found(reply: Reply) -> Result<Option<Found>, StoreError> {
-    match reply {
-        Reply::Int(0) => Ok(None),
-        Reply::Array(parts) => match <[Reply; 2]>::try_from(parts) {
-            Ok([Reply::Int(now), Reply::BulkString(raw)]) => layout::read(Bytes::from(raw), now).map(Some),
-            _ => Err(unexpected()),
-        },
-        _ => Err(unexpected()),
-    }
-}
-
-/// The number in a reply that is one.
-fn number(reply: &Reply) -> Result<i64, StoreError> {
-    if let Reply::Int(number) = reply { Ok(*number) } else { Err(unexpected()) }
-}
-
 fn no_answer() -> StoreError {
     StoreError::with_source(StoreErrorKind::Corrupt, "a completed record has no answer")
+}
+
+const fn fenced(held: bool) -> Fenced {
+    if held { Fenced::Held } else { Fenced::Lost }
 }
 
 #[async_trait]
 impl Store for RedisStore {
     async fn claim(&self, id: &RecordId, claim: &Claim) -> Result<Claimed, StoreError> {
-        let shared = &*self.shared;
+        let (records, by) = self.begin();
         let mut missed = false;
-        let new = layout::head(claim, 1, claim.fingerprints.current());
-        let tail = layout::tail(id);
-        let values = [
-            Value::Bytes(&new),
-            Value::Bytes(&tail),
-            Value::Int(millis(claim.lease)),
-            Value::Int(layout::life(claim)),
-        ];
         loop {
-            let reply = shared.run_safely(&shared.scripts.claim, id, &values).await?;
-            if reply == Reply::Int(1) {
+            let Some(mut found) = records.claim(id, claim, by).await? else {
                 return Ok(Claimed::Granted { attempt: 1 });
-            }
-            let mut found = found(reply)?.ok_or_else(unexpected)?;
+            };
             let mut judgement = found.row.judge(claim);
-            if matches!(judgement, Judgement::Unreadable) && shared.fetch(id, &mut found).await? {
+            if matches!(judgement, Judgement::Unreadable) && records.fetch(id, &mut found, by).await? {
                 judgement = found.row.judge(claim);
             }
             match judgement {
                 Judgement::Refused(answer) => return Ok(answer),
                 Judgement::Free { attempt, fingerprint } => {
-                    let head = layout::head(claim, attempt, &fingerprint);
-                    if shared.take_over(id, claim, &found, &head).await? {
+                    if records.take_over(id, claim, &found, (attempt, &fingerprint), by).await? {
                         return Ok(Claimed::Granted { attempt });
                     }
                 }
@@ -278,53 +153,38 @@ impl Store for RedisStore {
         answer: &Answer,
         retention: Retention,
     ) -> Result<Fenced, StoreError> {
-        let shared = &*self.shared;
-        let (part, apart) = shared.put(id, answer, retention).await?;
-        let values = [
-            Value::Bytes(owner.as_bytes()),
-            Value::Bytes(&part),
-            Value::Int(millis(retention.ttl)),
-            Value::Int(layout::retained(retention)),
-            shared.channel(),
-        ];
-        let stored = number(&shared.run_safely(&shared.scripts.complete, id, &values).await?)?;
-        if stored == 1 {
-            self.wake(id);
-        } else {
-            shared.drop_answer(id, apart).await;
+        let (records, by) = self.begin();
+        let part = records.put(id, answer, retention, by).await?;
+        let stored = records.complete(id, owner, &part, retention, by).await?;
+        if stored != 1 {
+            records.take_back(id, &part, by).await;
         }
-        Ok(if stored == 0 { Fenced::Lost } else { Fenced::Held })
+        self.wake_if(stored == 1, id);
+        Ok(fenced(stored != 0))
     }
 
     async fn release(&self, id: &RecordId, owner: Owner, how: Release) -> Result<Fenced, StoreError> {
-        let shared = &*self.shared;
-        let (becomes, span) = match how {
-            Release::Undo(binding) => (b"-", millis(binding)),
-            Release::KeepBinding(binding) => (b"X", millis(binding)),
-            Release::Unknown => (b"U", layout::until_settled()),
-        };
-        let values =
-            [Value::Bytes(owner.as_bytes()), Value::Bytes(becomes), Value::Int(span), shared.channel()];
-        let released = number(&shared.run(&shared.scripts.release, id, &values).await?)? == 1;
-        if released {
-            self.wake(id);
-        }
-        Ok(if released { Fenced::Held } else { Fenced::Lost })
+        let (records, by) = self.begin();
+        let released = records.release(id, owner, how, by).await?;
+        self.wake_if(released, id);
+        Ok(fenced(released))
     }
 
     async fn renew(&self, id: &RecordId, owner: Owner, lease: Duration) -> Result<Fenced, StoreError> {
-        let shared = &*self.shared;
-        let values = [Value::Bytes(owner.as_bytes()), Value::Int(millis(lease))];
-        let renewed = number(&shared.run_safely(&shared.scripts.renew, id, &values).await?)? == 1;
-        Ok(if renewed { Fenced::Held } else { Fenced::Lost })
+        let (records, by) = self.begin();
+        records.renew(id, owner, lease, by).await.map(fenced)
     }
 
     async fn changed(&self, id: &RecordId, at_most: Duration) {
-        let shared = &*self.shared;
-        let look_up = || async { shared.look_up(id).await.ok().flatten().map(|found| found.row) };
+        let Shared { records, waiters, ear } = &*self.shared;
+        let look_up = || async { records.look_up(id, records.deadline()).await.ok()?.map(|found| found.row) };
         // Nothing here is claimed in a transaction.
         let is_locked = || async { false };
-        shared.waiters.wait(id, at_most, look_up, is_locked, shared.expect(id)).await;
+        let expect = async {
+            let Some(ear) = ear else { return false };
+            ear.hears(waiters).await && records.expect(id).await.unwrap_or(false)
+        };
+        waiters.wait(id, at_most, look_up, is_locked, expect).await;
     }
 
     /// Does nothing: the server deletes by itself what is gone.
@@ -333,12 +193,12 @@ impl Store for RedisStore {
     }
 
     async fn look_up(&self, id: &RecordId) -> Result<Option<Record>, StoreError> {
-        let shared = &*self.shared;
+        let (records, by) = self.begin();
         let mut missed = false;
-        while let Some(mut found) = shared.look_up(id).await? {
+        while let Some(mut found) = records.look_up(id, by).await? {
             if found.row.state() != State::Completed
                 || found.row.answer.is_some()
-                || shared.fetch(id, &mut found).await?
+                || records.fetch(id, &mut found, by).await?
             {
                 return Ok(Some(Row::into_record(found.row)));
             }
@@ -351,21 +211,13 @@ impl Store for RedisStore {
     }
 
     async fn settle(&self, id: &RecordId, how: &Settle) -> Result<Settled, StoreError> {
-        let shared = &*self.shared;
+        let (records, by) = self.begin();
         let settled = match how {
             Settle::Complete { answer, retention } => {
-                let (part, apart) = shared.put(id, answer, *retention).await?;
-                let nobody = Owner::random();
-                let values = [
-                    Value::Bytes(nobody.as_bytes()),
-                    Value::Bytes(&part),
-                    Value::Int(millis(retention.ttl)),
-                    Value::Int(layout::retained(*retention)),
-                    shared.channel(),
-                ];
-                let settled = number(&shared.run_safely(&shared.scripts.settle, id, &values).await?)?;
+                let part = records.put(id, answer, *retention, by).await?;
+                let settled = records.settle(id, Owner::random(), &part, *retention, by).await?;
                 if settled != 1 {
-                    shared.drop_answer(id, apart).await;
+                    records.take_back(id, &part, by).await;
                 }
                 match settled {
                     1 => Settled::Done,
@@ -373,19 +225,15 @@ impl Store for RedisStore {
                     _ => Settled::Absent,
                 }
             }
-            Settle::Forget => {
-                match found(shared.run(&shared.scripts.forget, id, &[shared.channel()]).await?)? {
-                    Some(found) => {
-                        shared.drop_answer(id, found.apart).await;
-                        Settled::Done
-                    }
-                    None => Settled::Absent,
+            Settle::Forget => match records.forget(id, by).await? {
+                Some(found) => {
+                    records.drop_answer(id, found.apart, by).await;
+                    Settled::Done
                 }
-            }
+                None => Settled::Absent,
+            },
         };
-        if settled == Settled::Done {
-            self.wake(id);
-        }
+        self.wake_if(settled == Settled::Done, id);
         Ok(settled)
     }
 }

@@ -84,6 +84,35 @@ async fn a_primary_of_a_cluster_that_fails_is_followed_by_its_replica() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_primary_of_a_cluster_that_hangs_is_followed_by_its_replica() {
+    let mut cluster = RedisCluster::start(&[]);
+    let store = RedisStore::cluster(cluster.urls()).wait_replicas(1).open().await.unwrap();
+    let plain = RedisStore::cluster(cluster.urls())
+        .response_timeout(SECOND / 2)
+        .timeout(20 * SECOND)
+        .open()
+        .await
+        .unwrap();
+    let claims = claims(12);
+    for (id, ours) in &claims {
+        assert_eq!(granted(&store, id, ours).await, 1);
+        is_in_flight(&plain, id).await;
+    }
+    let lost = cluster.primary_of(&key(&claims[0].0));
+    cluster.pause(lost);
+    let begun = Instant::now();
+    for (id, ours) in &claims {
+        let stored = plain.complete(id, ours.owner, &answer("done"), DAY).await;
+        assert_eq!(stored.unwrap_or_else(|error| panic!("{}", told(&error))), Fenced::Held);
+    }
+    println!("went on after {:?}", begun.elapsed());
+    cluster.resume(lost);
+    for (id, _) in &claims {
+        is_replayed(&plain, id).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_sentinels_replace_is_followed() {
     let mut sentinels = RedisSentinels::start(&[]);
     let store = RedisStore::sentinel(sentinels.name(), sentinels.urls())

@@ -60,6 +60,27 @@ async fn a_server_that_hangs_is_an_error_in_time_and_works_again_when_it_goes_on
 }
 
 #[tokio::test]
+async fn a_half_open_connection_is_given_up_although_nobody_waits_for_long() {
+    let mut server = RedisServer::start(&[]);
+    let store = at(&server).open().await.unwrap();
+    completed(&store, &id("done"), DAY).await;
+    let connections = || server.info("stats")["total_connections_received"].parse::<u64>().unwrap();
+    let before = connections();
+    server.pause();
+    for _ in 0..2 {
+        let claim = claim("payload");
+        let held = id("held");
+        let asked = tokio::time::timeout(SECOND * 3 / 5, store.claim(&held, &claim)).await;
+        assert!(asked.is_err(), "{asked:?}");
+    }
+    server.resume();
+    let replay = store.claim(&id("done"), &claim("payload")).await.unwrap();
+    assert!(matches!(replay, Claimed::Completed { .. }), "{replay:?}");
+    // Those of the questions, and another one of the store at least.
+    assert!(server.info("stats")["total_connections_received"].parse::<u64>().unwrap() >= before + 2);
+}
+
+#[tokio::test]
 async fn a_server_that_is_away_is_told_at_once_and_used_again_as_soon_as_it_is_back() {
     let mut server = RedisServer::start(&["appendonly yes", "appendfsync always"]);
     let store = at(&server).open().await.unwrap();
