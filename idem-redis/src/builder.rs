@@ -265,6 +265,10 @@ fn info(url: &str) -> Result<ConnectionInfo, StoreError> {
             format!("a URL is refused: {}", error.category()),
         )
     })?;
+    #[cfg(feature = "tls-rustls")]
+    if matches!(info.addr(), redis::ConnectionAddr::TcpTls { .. }) {
+        crate::tls::choose();
+    }
     let settings: RedisConnectionInfo = info.redis_settings().clone();
     Ok(info.set_redis_settings(settings.set_lib_name("idem-redis", env!("CARGO_PKG_VERSION"))))
 }

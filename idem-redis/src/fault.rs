@@ -1,6 +1,7 @@
 //! Faults: what the errors of a server and of its connection mean to the store.
 
 use std::io;
+use std::sync::Arc;
 
 use idem_core::store::{StoreError, StoreErrorKind};
 use redis::{ErrorKind, RedisError, ServerErrorKind};
@@ -36,10 +37,15 @@ impl Fault {
             ErrorKind::Io if error.is_timeout() => {
                 Self::Broken(StoreError::with_source(TimedOut, "the server did not answer in time"))
             }
-            ErrorKind::Io if refused_tls(&error) => Self::Refused(StoreError::with_source(
-                Misconfigured,
-                format!("no TLS with this server; see its certificate and the URL's host and port: {error}"),
-            )),
+            // What rustls refuses comes as invalid data.
+            ErrorKind::Io if io_kind(&error) == Some(io::ErrorKind::InvalidData) => {
+                Self::Refused(StoreError::with_source(
+                    Misconfigured,
+                    format!(
+                        "no TLS with this server; see its certificate and the URL's host and port: {error}"
+                    ),
+                ))
+            }
             ErrorKind::Io if error.is_connection_refusal() => {
                 Self::Unreachable(StoreError::with_source(Unavailable, error))
             }
@@ -106,10 +112,11 @@ impl Fault {
     }
 }
 
-/// What rustls refuses comes as invalid data of the connection.
-fn refused_tls(error: &RedisError) -> bool {
-    let io = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-    io.is_some_and(|io| io.kind() == io::ErrorKind::InvalidData)
+/// What kind of error of the operating system it is, if it is one; it comes behind a shared pointer.
+pub(crate) fn io_kind(error: &RedisError) -> Option<io::ErrorKind> {
+    let shared =
+        std::error::Error::source(error)?.downcast_ref::<Arc<dyn std::error::Error + Send + Sync>>()?;
+    Some(shared.downcast_ref::<io::Error>()?.kind())
 }
 
 /// It is not set up; `reason` says what to do.

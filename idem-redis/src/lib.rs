@@ -16,6 +16,8 @@ mod script;
 mod sentinel;
 mod server;
 mod store;
+#[cfg(feature = "tls-rustls")]
+mod tls;
 
 pub use builder::RedisBuilder;
 pub use store::RedisStore;

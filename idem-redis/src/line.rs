@@ -107,7 +107,7 @@ impl Line {
     ///
     /// A command that gets no reply may have been executed: only what may be executed twice is asked.
     pub(crate) async fn ask(&self, what: &Ask<'_>, deadline: Instant) -> Result<Value, StoreError> {
-        let (mut whole, mut pause) = (false, Duration::ZERO);
+        let (mut whole, mut pause, mut before) = (false, Duration::ZERO, None);
         loop {
             let sent = match *what {
                 Ask::Plain(command) => self.send(command, &[], None, deadline).await,
@@ -134,9 +134,12 @@ impl Line {
                     sleep(jittered(pause).min(left(deadline))).await;
                 }
             }
+            // The last try may have had no time; the one before it says what was wrong.
+            let error = before.unwrap_or_else(|| fault.into_error());
             if Instant::now() >= deadline {
-                return Err(fault.into_error());
+                return Err(error);
             }
+            before = Some(error);
         }
     }
 

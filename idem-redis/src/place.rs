@@ -10,7 +10,7 @@ use redis::cluster_async::ClusterConnection;
 use redis::cluster_routing::{Route, SingleNodeRoutingInfo, SlotAddr};
 use redis::{AsyncConnectionConfig, Client, Cmd, RedisError, RedisResult, ServerErrorKind, Value};
 
-use crate::fault::{Fault, unavailable};
+use crate::fault::{Fault, io_kind, unavailable};
 use crate::replicas::Wait;
 use crate::sentinel::Sentinel;
 
@@ -90,8 +90,7 @@ impl Connection {
 
     /// Whether what drives it has ended.
     pub(crate) fn is_lost(error: &RedisError) -> bool {
-        let io = std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());
-        io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+        io_kind(error) == Some(io::ErrorKind::BrokenPipe)
     }
 
     /// Sends a command and returns what is replied, errors included.

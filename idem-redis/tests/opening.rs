@@ -54,6 +54,17 @@ async fn a_place_that_cannot_be_is_refused() {
     assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{}", told(&error));
 }
 
+#[tokio::test]
+async fn a_server_that_has_too_few_replicas_takes_no_claims_and_is_unavailable() {
+    let server = RedisServer::start(&["min-replicas-to-write 1"]);
+    let limit = std::time::Duration::from_millis(200);
+    let store = at(&server).timeout(limit).open().await.unwrap();
+    let error = store.claim(&id("new"), &claim("payload")).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{}", told(&error));
+    assert!(told(&error).contains("too few replicas"), "{}", told(&error));
+    assert!(store.look_up(&id("new")).await.unwrap().is_none());
+}
+
 /// The user of REDIS.md.
 #[tokio::test]
 async fn a_user_needs_no_more_rights_than_the_documentation_says() {
