@@ -158,7 +158,7 @@ async fn whoever_prepares_statements_all_the_same_is_told_not_to() {
     completed(&first, &id("k"), DAY).await;
     let refused = second.claim(&id("k"), &claim("payload")).await.unwrap_err();
     assert_eq!(refused.kind(), StoreErrorKind::Misconfigured);
-    let text = suite::faults::full_text(&refused);
+    let text = common::writers::full_text(&refused);
     assert!(text.contains("prepared(false)"), "{text}");
 }
 
@@ -168,7 +168,7 @@ async fn a_setting_that_the_proxy_refuses_is_told_as_such() {
     let url = format!("{}?options[statement_timeout]=5s", proxied(&database));
     let refused = builder(&url).open().await.unwrap_err();
     assert_eq!(refused.kind(), StoreErrorKind::Misconfigured);
-    let text = suite::faults::full_text(&refused);
+    let text = common::writers::full_text(&refused);
     assert!(text.contains("leave `options` out"), "{text}");
 }
 

@@ -1,4 +1,4 @@
-//! Private database servers for tests.
+//! Private database servers for tests, and what tests of stores have in common.
 //!
 //! A server is started from the installed binaries on a free loopback port, with its data in a temporary folder and as a
 //! user that is not root. It is gone when its owner is dropped or the test process ends, in whatever way. One server is
@@ -15,12 +15,14 @@ mod log;
 mod mariadb;
 mod nginx;
 mod pgbouncer;
+pub mod play;
 mod postgres;
 mod process;
 mod proxy;
 mod redis;
 mod server;
 mod sql;
+pub mod stores;
 mod unreliable;
 mod watchdog;
 

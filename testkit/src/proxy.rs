@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
@@ -26,6 +26,7 @@ mod command {
 enum Protocol {
     Postgres,
     MariaDb,
+    Redis,
 }
 
 /// A way to a server on this machine, for as long as it is not dropped.
@@ -42,16 +43,22 @@ struct Seen {
     trips: AtomicU64,
     statements: AtomicU64,
     connections: AtomicU64,
-    loses: AtomicBool,
+    /// Which of the answers to come is to be lost; 0 if none.
+    loses: AtomicU64,
 }
 
 impl Proxy {
-    /// Opens a way to a database on this machine.
+    /// Opens a way to a database on this machine, or to a Redis server.
     ///
     /// # Panics
     ///
     /// When the URL has no port, or there is no free one.
     pub async fn before(database: &str) -> Self {
+        if let Some(port) = database.strip_prefix("redis://127.0.0.1:") {
+            let mut proxy = Self::open(port.parse().expect("a port"), Protocol::Redis).await;
+            proxy.url = format!("redis://127.0.0.1:{}", proxy.port);
+            return proxy;
+        }
         let (protocol, no_tls) = if database.starts_with("postgres") {
             (Protocol::Postgres, "sslmode=disable")
         } else {
@@ -102,7 +109,12 @@ impl Proxy {
 
     /// Loses the server's next answer, and the connection with it. What was asked has been done by then.
     pub fn lose_next_answer(&self) {
-        self.seen.loses.store(true, Ordering::SeqCst);
+        self.lose_answer(1);
+    }
+
+    /// The same with one of the answers to come: 1 is the next. They are told apart if they are asked for one by one.
+    pub fn lose_answer(&self, nth: u64) {
+        self.seen.loses.store(nth, Ordering::SeqCst);
     }
 }
 
@@ -123,6 +135,7 @@ async fn connect(client: TcpStream, port: u16, protocol: Protocol, seen: Arc<See
         match protocol {
             Protocol::Postgres => questions_to_postgres(from_client, to_server, &seen).await,
             Protocol::MariaDb => questions_to_mariadb(from_client, to_server, &seen).await,
+            Protocol::Redis => questions_to_redis(from_client, to_server).await,
         }
     };
     tokio::select! {
@@ -189,11 +202,20 @@ async fn questions_to_mariadb(
     }
 }
 
+/// Passes on what a client says. What it says to Redis is counted there.
+async fn questions_to_redis(mut from: OwnedReadHalf, mut to: OwnedWriteHalf) -> io::Result<()> {
+    tokio::io::copy(&mut from, &mut to).await.map(drop)
+}
+
 async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, seen: &Seen) -> io::Result<()> {
     let mut buffer = vec![0; 64 << 10];
     loop {
         let read = from.read(&mut buffer).await?;
-        if read == 0 || seen.loses.swap(false, Ordering::SeqCst) {
+        if read == 0 {
+            return Ok(());
+        }
+        let left = seen.loses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if left == Ok(1) {
             return Ok(());
         }
         to.write_all(&buffer[..read]).await?;

@@ -1,18 +1,14 @@
 //! Faults of the database and the set-up: an error of the right kind, in time, and no lasting harm.
 
-use std::error::Error as _;
 use std::time::{Duration, Instant};
 
 use idem_core::store::{Claimed, Fenced, Store as _, StoreError, StoreErrorKind};
 
 use super::{Backend, Options};
+use crate::common::writers::full_text;
 use crate::common::{DAY, answer, claim, completed, granted, id};
 
 pub(crate) const SHORT: Duration = Duration::from_millis(700);
-
-pub(crate) fn full_text(error: &StoreError) -> String {
-    format!("{error}: {}", error.source().map(ToString::to_string).unwrap_or_default())
-}
 
 pub(crate) async fn a_step_that_waits_for_a_lock_is_timed_out_and_is_taken_when_it_is_free<B: Backend>() {
     let home = B::new().await;

@@ -1,16 +1,15 @@
 //! Faults of the server and the way to it: an error of the right kind, in time, and no lasting harm.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use idem_core::store::{Claimed, Fenced, Release, Store, StoreErrorKind};
+use idem_core::store::{Claimed, Fenced, Release, Store as _, StoreErrorKind};
 use idem_testkit::{Proxy, Server};
 use tokio::sync::Barrier;
-use tokio::task::JoinHandle;
 
-use super::faults::{SHORT, full_text};
+use super::faults::SHORT;
 use super::{Backend, Options, Served};
+use crate::common::writers::{Writers, full_text};
 use crate::common::{DAY, HOUR, answer, claim, completed, granted, id};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -60,42 +59,6 @@ pub(crate) async fn a_hung_server_is_timed_out_and_works_at_once_when_it_goes_on
     }
 }
 
-/// Claims and completes until it is told to stop, and tells the keys whose completion was acknowledged.
-fn write_until<S: Store + Clone>(
-    store: &S,
-    name: String,
-    stop: &Arc<AtomicBool>,
-    gate: &Arc<Barrier>,
-) -> JoinHandle<Vec<String>> {
-    let (store, stop, gate) = (store.clone(), Arc::clone(stop), Arc::clone(gate));
-    tokio::spawn(async move {
-        let mut acknowledged = Vec::new();
-        for n in 0_u64.. {
-            let key = format!("{name}-{n}");
-            let claim = claim("payload");
-            let granted = store.claim(&id(&key), &claim).await;
-            let stored = store.complete(&id(&key), claim.owner, &answer(&key), DAY).await;
-            match (granted, stored) {
-                // Where the claim is an error, it was made and its reply lost.
-                (Ok(Claimed::Granted { attempt: 1 }) | Err(_), Ok(Fenced::Held)) => acknowledged.push(key),
-                (Ok(Claimed::Granted { attempt: 1 }) | Err(_), Err(_) | Ok(Fenced::Lost)) => {}
-                other => panic!("{other:?}"),
-            }
-            if n == 20 {
-                gate.wait().await;
-            }
-            if stop.load(Ordering::Relaxed) {
-                break;
-            }
-            if n > 20 {
-                // A server that is away refuses faster than anything else can be done.
-                tokio::task::yield_now().await;
-            }
-        }
-        acknowledged
-    })
-}
-
 pub(crate) async fn what_was_acknowledged_survives_a_killed_server_which_is_used_again_within_a_second<
     B: Served,
 >() {
@@ -105,10 +68,7 @@ pub(crate) async fn what_was_acknowledged_survives_a_killed_server_which_is_used
     let (store, pooled) = (stores.next().unwrap(), stores.next().unwrap());
     completed(&pooled, &id("done"), DAY).await;
     for round in 0..2 {
-        let (stop, gate) = (Arc::new(AtomicBool::new(false)), Arc::new(Barrier::new(9)));
-        let tasks: Vec<_> =
-            (0..8).map(|task| write_until(&store, format!("{round}-{task}"), &stop, &gate)).collect();
-        gate.wait().await;
+        let writers = Writers::start(&store, &round.to_string()).await;
         server.kill();
         let started = Instant::now();
         let refused = store.claim(&id("refused"), &claim("payload")).await.unwrap_err();
@@ -126,17 +86,10 @@ pub(crate) async fn what_was_acknowledged_survives_a_killed_server_which_is_used
         assert!(matches!(replayed, Claimed::Completed { .. }));
         assert!(back.elapsed() < 2 * SECOND, "{:?}", back.elapsed());
 
-        stop.store(true, Ordering::Relaxed);
-        for task in tasks {
-            let acknowledged = task.await.unwrap();
-            assert!(acknowledged.len() >= 20, "{}", acknowledged.len());
-            for key in acknowledged {
-                match store.claim(&id(&key), &claim("payload")).await.unwrap() {
-                    Claimed::Completed { answer: found, .. } => assert_eq!(found, answer(&key)),
-                    other => panic!("{key}: {other:?}"),
-                }
-            }
-        }
+        let written = writers.stop().await;
+        assert!(written.answered.len() >= 100, "{}", written.answered.len());
+        assert_eq!(written.answers_missing_in(&store).await, [""; 0]);
+        assert_eq!(written.claims_missing_in(&store).await, [""; 0]);
     }
 }
 

@@ -101,8 +101,7 @@ macro_rules! tests {
                 let place = runtime.block_on(Place::new());
                 let mut process = start(&format!("stop {point:?}"), &place);
                 assert_eq!(process.hear(), "here");
-                process.child.kill().unwrap();
-                process.child.wait().unwrap();
+                process.kill();
                 runtime.block_on(async {
                     let committed = point == Point::AfterTheCommit;
                     let expected: &[&str] = if committed { &["other"] } else { &[] };

@@ -31,7 +31,7 @@ fn a_process_that_is_stopped_in_its_transaction_blocks_a_key_no_longer_than_its_
     let mut process = start("idle", &place);
     assert_eq!(process.hear(), "here");
     let signal = |name: &str, process: &Process| {
-        let pid = process.child.id().to_string();
+        let pid = process.id().to_string();
         assert!(Command::new("kill").args(["-s", name, &pid]).status().unwrap().success());
     };
     signal("STOP", &process);
