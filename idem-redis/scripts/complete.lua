@@ -7,14 +7,16 @@
 -- ARGV[4]  how long the record stays, in milliseconds
 -- ARGV[5]  the channel of those who wait
 --
--- Replies 1 if it is stored, 2 if this owner stored one before, which stays, 0 if the record is not its own.
+-- Replies 1 if it is stored, be it by this very step when it was taken before, 2 if this owner stored another one before,
+-- which stays, 0 if the record is not its own.
 if not found or owner ~= ARGV[1] then
     return 0
 end
 if phase == 'C' and expires > now then
     -- Nothing changes, but who waits for replicas next waits for this very write.
     redis.call('PEXPIREAT', KEYS[1], string.format('%d', gone))
-    return 2
+    -- The reply to this step may have been lost: where the answer is apart, its key is the one that the record has.
+    return string.sub(found, -#ARGV[2]) == ARGV[2] and 1 or 2
 end
 if phase ~= 'F' then
     return 0
