@@ -136,11 +136,6 @@ impl<B: Body> Resumed<B> {
         Self { read: Bytes::new(), next: None, rest: Some(body) }
     }
 
-    /// A body of these bytes.
-    pub(crate) fn of_bytes(bytes: Bytes) -> Self {
-        Self { read: bytes, next: None, rest: None }
-    }
-
     /// A body that was read to its end.
     pub(crate) fn again(bytes: Bytes, trailers: Option<HeaderMap>) -> Self {
         Self { read: bytes, next: trailers.map(|trailers| Ok(Frame::trailers(trailers))), rest: None }

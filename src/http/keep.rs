@@ -7,7 +7,7 @@ use http::response::Parts;
 use http_body::Body;
 use idem_core::call::Call;
 use idem_core::http::policy::HttpPolicy;
-use idem_core::http::response::{encode, tombstone};
+use idem_core::http::response::{encode, encode_with_trailers, tombstone};
 use idem_core::http::status::{self, Keep};
 use idem_core::policy::{Mark, Verdict};
 use idem_core::run::Run;
@@ -167,7 +167,10 @@ impl Keeper {
     ) -> (http::Response<Resumed<B>>, Verdict) {
         let (body, answer) = match buffer(body, self.limit).await {
             Buffered::Whole { bytes, trailers } => {
-                let answer = encode(parts.status, &parts.headers, &bytes);
+                let answer = match &trailers {
+                    None => encode(parts.status, &parts.headers, &bytes),
+                    Some(trailers) => encode_with_trailers(parts.status, &parts.headers, &bytes, trailers),
+                };
                 self.manners.tell_expiry(&mut parts.headers, self.ttl);
                 (Resumed::again(bytes, trailers), answer)
             }

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http_body::Body;
+use idem_core::http::response::Trailers;
 
 use super::body::Resumed;
 
@@ -33,8 +34,9 @@ pub trait Reply: Sized {
     fn whole(response: http::Response<Resumed<Self::Body>>, rest: Self::Rest) -> Self::Sent;
 
     /// Makes a replay, or a problem document.
-    fn of_bytes(response: http::Response<Bytes>) -> Self::Sent {
-        Self::whole(response.map(Resumed::of_bytes), Self::Rest::default())
+    fn of_bytes(mut response: http::Response<Bytes>) -> Self::Sent {
+        let trailers = response.extensions_mut().remove::<Trailers>().map(|Trailers(trailers)| trailers);
+        Self::whole(response.map(|bytes| Resumed::again(bytes, trailers)), Self::Rest::default())
     }
 
     /// Hands it on as it is.

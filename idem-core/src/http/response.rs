@@ -4,6 +4,7 @@
 //!
 //! - whole: `01`, the status (u16, big-endian), *LEN* of the headers, for each header *LEN* and name, *LEN* and value;
 //!   what follows is the body.
+//! - whole, with trailers: `02`, and between headers and body the trailers in the form of the headers.
 //! - tombstone: `01`, the status (u16, big-endian); what follows is the `Location`, empty if there was none. A payload
 //!   without any bytes says that nothing is known.
 
@@ -15,6 +16,11 @@ use crate::answer::{Answer, AnswerKind, Codec, Undecodable};
 use crate::error::{ReplayError, Tombstone};
 
 const VERSION: u8 = 1;
+const WITH_TRAILERS: u8 = 2;
+
+/// The trailers of a stored response: an extension of what [`decode`] makes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trailers(pub HeaderMap);
 
 /// Headers that belong to one connection, one moment or one caller, and are not replayed.
 const NOT_REPLAYED: [&str; 23] = [
@@ -53,25 +59,41 @@ pub fn is_replayed(name: &HeaderName) -> bool {
 
 /// Puts a whole response into an answer. Headers that are not replayed are left out here already.
 pub fn encode(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Answer {
-    let kept = || headers.iter().filter(|(name, _)| is_replayed(name));
-    let (count, size) = kept().fold((0, 0), |(count, size), (name, value)| {
-        (count + 1, size + name.as_str().len() + value.len() + 8)
-    });
-    Answer::build(AnswerKind::Full, Codec::Http, size + body.len() + 8, |out| {
-        put_head(out, status);
-        put_len(out, count);
-        for (name, value) in kept() {
-            put_bytes(out, name.as_str().as_bytes());
-            put_bytes(out, value.as_bytes());
-        }
+    Answer::build(AnswerKind::Full, Codec::Http, size(headers) + body.len() + 8, |out| {
+        put_head(out, VERSION, status);
+        put_headers(out, headers);
         out.put_slice(body);
     })
+}
+
+/// As [`encode`], with what came after the body.
+pub fn encode_with_trailers(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: &[u8],
+    trailers: &HeaderMap,
+) -> Answer {
+    let size = size(headers) + size(trailers) + body.len() + 8;
+    Answer::build(AnswerKind::Full, Codec::Http, size, |out| {
+        put_head(out, WITH_TRAILERS, status);
+        put_headers(out, headers);
+        put_headers(out, trailers);
+        out.put_slice(body);
+    })
+}
+
+fn kept(headers: &HeaderMap) -> impl Iterator<Item = (&HeaderName, &HeaderValue)> {
+    headers.iter().filter(|(name, _)| is_replayed(name))
+}
+
+fn size(headers: &HeaderMap) -> usize {
+    kept(headers).map(|(name, value)| name.as_str().len() + value.len() + 8).sum()
 }
 
 /// Says only that the work is done, with what a retry may still be told.
 pub fn tombstone(status: StatusCode, headers: &HeaderMap) -> Answer {
     Answer::build(AnswerKind::Tombstone, Codec::Http, 64, |out| {
-        put_head(out, status);
+        put_head(out, VERSION, status);
         if let Some(location) = headers.get(LOCATION) {
             out.put_slice(location.as_bytes());
         }
@@ -95,34 +117,51 @@ pub fn decode(answer: &Answer) -> Result<Response<Bytes>, ReplayError> {
 }
 
 fn decode_response(mut input: Bytes) -> Result<Response<Bytes>, Undecodable> {
-    let status = take_head(&mut input)?;
-    let count = take_len(&mut input)?;
-    let mut headers = HeaderMap::new();
-    for _ in 0..count {
-        let name = take_bytes(&mut input)?;
-        let name = HeaderName::from_bytes(&name)
-            .map_err(|_| Undecodable::because("a header's name is malformed"))?;
-        let value = HeaderValue::from_maybe_shared(take_bytes(&mut input)?)
-            .map_err(|_| Undecodable::because("a header's value is malformed"))?;
-        headers.try_append(name, value).map_err(|_| Undecodable::because("it has too many headers"))?;
-    }
+    let (version, status) = take_head(&mut input)?;
+    let headers = take_headers(&mut input)?;
+    let trailers = if version == WITH_TRAILERS { Some(take_headers(&mut input)?) } else { None };
     let mut response = Response::new(input);
     *response.status_mut() = status;
     *response.headers_mut() = headers;
+    if let Some(trailers) = trailers {
+        response.extensions_mut().insert(Trailers(trailers));
+    }
     Ok(response)
+}
+
+fn take_headers(input: &mut Bytes) -> Result<HeaderMap, Undecodable> {
+    let count = take_len(input)?;
+    let mut headers = HeaderMap::new();
+    for _ in 0..count {
+        let name = take_bytes(input)?;
+        let name = HeaderName::from_bytes(&name)
+            .map_err(|_| Undecodable::because("a header's name is malformed"))?;
+        let value = HeaderValue::from_maybe_shared(take_bytes(input)?)
+            .map_err(|_| Undecodable::because("a header's value is malformed"))?;
+        headers.try_append(name, value).map_err(|_| Undecodable::because("it has too many headers"))?;
+    }
+    Ok(headers)
 }
 
 fn decode_tombstone(mut input: Bytes) -> Result<Tombstone, Undecodable> {
     if input.is_empty() {
         return Ok(Tombstone::default());
     }
-    let status = take_head(&mut input)?;
+    let (_, status) = take_head(&mut input)?;
     Ok(Tombstone { status: Some(status.as_u16()), location: (!input.is_empty()).then(|| input.to_vec()) })
 }
 
-fn put_head(out: &mut BytesMut, status: StatusCode) {
-    out.put_u8(VERSION);
+fn put_head(out: &mut BytesMut, version: u8, status: StatusCode) {
+    out.put_u8(version);
     out.put_u16(status.as_u16());
+}
+
+fn put_headers(out: &mut BytesMut, headers: &HeaderMap) {
+    put_len(out, kept(headers).count());
+    for (name, value) in kept(headers) {
+        put_bytes(out, name.as_str().as_bytes());
+        put_bytes(out, value.as_bytes());
+    }
 }
 
 fn put_len(out: &mut BytesMut, mut len: usize) {
@@ -140,13 +179,14 @@ fn put_bytes(out: &mut BytesMut, bytes: &[u8]) {
 
 const CUT_SHORT: Undecodable = Undecodable::because("it is cut short");
 
-fn take_head(input: &mut Bytes) -> Result<StatusCode, Undecodable> {
+fn take_head(input: &mut Bytes) -> Result<(u8, StatusCode), Undecodable> {
     let version = input.try_get_u8().map_err(|_| CUT_SHORT)?;
-    if version != VERSION {
+    if ![VERSION, WITH_TRAILERS].contains(&version) {
         return Err(Undecodable::because("it is a response of a version that this release does not know"));
     }
     let status = input.try_get_u16().map_err(|_| CUT_SHORT)?;
-    StatusCode::from_u16(status).map_err(|_| Undecodable::because("its status is none"))
+    let status = StatusCode::from_u16(status).map_err(|_| Undecodable::because("its status is none"))?;
+    Ok((version, status))
 }
 
 fn take_len(input: &mut Bytes) -> Result<usize, Undecodable> {
@@ -201,6 +241,21 @@ mod tests {
             &tombstone(StatusCode::OK, &HeaderMap::new()).as_bytes()[..],
             b"\x01\x01\x03\x00\x01\x00\xc8"
         );
+    }
+
+    #[test]
+    fn version_two_has_trailers_and_is_these_bytes_for_ever() {
+        let (grpc, sum) = (headers(&[("a", b"1")]), headers(&[("grpc-status", b"0"), ("date", b"now")]));
+        let stored = b"\x01\x00\x03\x00\x02\x00\xc8\x01\x01a\x011\x01\x0bgrpc-status\x010hi";
+        assert_eq!(&encode_with_trailers(StatusCode::OK, &grpc, b"hi", &sum).as_bytes()[..], stored);
+        let read = decode(&Answer::from_bytes(&stored[..])).unwrap();
+        assert_eq!((read.headers(), &read.body()[..]), (&grpc, &b"hi"[..]));
+        let expected = Trailers(headers(&[("grpc-status", b"0")]));
+        assert_eq!(read.extensions().get::<Trailers>(), Some(&expected));
+        for len in 0..stored.len() - b"hi".len() {
+            let cut = Answer::from_bytes(Bytes::from_static(&stored[..len]));
+            assert!(matches!(decode(&cut), Err(ReplayError::Undecodable(_))), "{len}");
+        }
     }
 
     #[test]
@@ -285,7 +340,8 @@ mod tests {
             assert!(matches!(decode(&cut), Err(ReplayError::Undecodable(_))), "{len}");
         }
         for payload in [
-            &b"\x02\x00\xc8\x00"[..],
+            &b"\x03\x00\xc8\x00"[..],
+            b"\x02\x00\xc8\x00",
             b"\x01\x00\x01\x00",
             b"\x01\x00\xc8\x80\x80\x80\x80\x80\x00",
             b"\x01\x00\xc8\x01\x01 \x00",
