@@ -102,8 +102,9 @@ mod captured;
 mod rejection;
 mod reply;
 
+pub use crate::http::options::{AllHeaders, CaptureOptions, Tuned};
 pub use crate::http::{Apart, HttpCall, Refused, Reply, Request, Resumed};
-pub use captured::{AllHeaders, CaptureOptions, Captured, Nothing, Tuned, Via};
+pub use captured::{Captured, Nothing, Via};
 pub use idem_core::http::key::{Format, Syntax};
 pub use idem_core::http::policy::HttpPolicy;
 pub use idem_core::http::replay::Replay;
@@ -115,14 +116,13 @@ pub use rejection::{Rejection, refuse};
 /// What the attribute's expansion calls. Not for others.
 #[doc(hidden)]
 pub mod __private {
-    use std::ops::Deref;
-
     use axum::response::IntoResponse;
     pub use axum::response::Response;
     use idem_core::call::Call;
     pub use idem_core::transaction::Writes;
 
     pub use super::{Captured, HttpCall, Nothing, Request, Tuned, refuse};
+    pub use crate::http::told::{Told, Unfailing};
 
     /// A captured request that keeps no header but `Idempotency-Key`: all that most handlers need.
     pub type CapturedBriefly<E> = Captured<E, Tuned<{ usize::MAX }>>;
@@ -135,48 +135,5 @@ pub mod __private {
     /// Makes a handler's value a response.
     pub fn into_response<R: IntoResponse>(value: R) -> Response {
         value.into_response()
-    }
-
-    /// What a handler's value tells of its writes: only an `Err` is a failure.
-    ///
-    /// Decided by the value's type, so that aliases of `Result` count: what is no `Result` has no method of its own here,
-    /// and finds that of [`Unfailing`] by way of `Deref`.
-    #[derive(Debug)]
-    pub struct Told<'a, R> {
-        value: &'a R,
-        otherwise: Unfailing,
-    }
-
-    impl<'a, R> Told<'a, R> {
-        /// Looks at a value.
-        pub const fn of(value: &'a R) -> Self {
-            Self { value, otherwise: Unfailing }
-        }
-    }
-
-    impl<T, E> Told<'_, Result<T, E>> {
-        /// What becomes of the writes.
-        pub const fn writes(&self) -> Writes {
-            if self.value.is_err() { Writes::Undo } else { Writes::Keep }
-        }
-    }
-
-    impl<R> Deref for Told<'_, R> {
-        type Target = Unfailing;
-
-        fn deref(&self) -> &Unfailing {
-            &self.otherwise
-        }
-    }
-
-    /// A value that cannot tell of a failure.
-    #[derive(Debug)]
-    pub struct Unfailing;
-
-    impl Unfailing {
-        /// What becomes of the writes.
-        pub const fn writes(&self) -> Writes {
-            Writes::Keep
-        }
     }
 }

@@ -8,15 +8,23 @@
 mod call;
 mod course;
 mod keep;
+#[cfg(feature = "actix-web")]
+mod local;
 mod manners;
 mod refused;
 mod reply;
 pub(crate) mod request;
 
 pub(crate) mod body;
+#[cfg(any(feature = "actix-web", feature = "axum"))]
+pub(crate) mod options;
+#[cfg(any(feature = "actix-web", feature = "axum"))]
+pub(crate) mod told;
 
 pub use body::Resumed;
 pub use call::HttpCall;
+#[cfg(feature = "actix-web")]
+pub(crate) use keep::Judged;
 pub use refused::Refused;
 pub use reply::{Apart, Reply};
 pub use request::Request;

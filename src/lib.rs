@@ -37,7 +37,8 @@
 //!
 //! # Where to begin
 //!
-//! - [`macro@idempotent`] for any async function, `idem::axum::idempotent` (feature `axum`) for handlers
+//! - [`macro@idempotent`] for any async function, `idem::axum::idempotent` (feature `axum`) and
+//!   `idem::actix::idempotent` (feature `actix-web`) for handlers
 //! - `idem::tower::IdempotencyLayer` (feature `tower`) for whole routers, whose handlers need not know of it
 //! - [`Idempotency`], the engine: made once, cloned everywhere; [`Idempotency::call`] does by hand what the attribute does
 //! - [`Transactional`], the same over an SQL store: what the work writes is committed together with its answer
@@ -62,6 +63,7 @@
 //! | `redis` | `RedisStore`, for Redis and Valkey |
 //! | `tls-rustls` | TLS to database servers and Redis |
 //! | `axum` | `idem::axum`, for axum 0.8 |
+//! | `actix-web` | `idem::actix`, for actix-web 4 |
 //! | `client` | `idem::client`, for those who send: keys and retries over reqwest 0.13 |
 //! | `tower` | `idem::tower`, a layer for whole routers: axum, hyper, tonic |
 //! | `metrics` | the counters `idem_calls_total` and `idem_troubles_total` of the `metrics` crate |
@@ -73,9 +75,11 @@
 #[allow(unused_extern_crates)]
 extern crate self as idem;
 
+#[cfg(feature = "actix-web")]
+pub mod actix;
 #[cfg(feature = "axum")]
 pub mod axum;
-#[cfg(any(feature = "axum", feature = "tower"))]
+#[cfg(any(feature = "actix-web", feature = "axum", feature = "tower"))]
 mod http;
 #[cfg(feature = "tower")]
 pub mod tower;
@@ -91,6 +95,7 @@ pub mod client;
     feature = "mysql",
     feature = "redis",
     feature = "axum",
+    feature = "actix-web",
     feature = "client",
     feature = "tower"
 ))]

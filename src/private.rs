@@ -15,9 +15,11 @@ pub use idem_core::global::global;
 pub use idem_core::operation::Site;
 pub use idem_core::policy::{Expired, InFlight, Missing, OnCrash, OnDisconnect, OnStoreError};
 
-#[cfg(feature = "axum")]
+#[cfg(any(feature = "actix-web", feature = "axum"))]
 pub use idem_core::http::key::{Format, Syntax};
 
+#[cfg(feature = "actix-web")]
+pub use crate::actix::__private as actix;
 #[cfg(feature = "axum")]
 pub use crate::axum::__private as axum;
 

@@ -247,7 +247,7 @@ fn check_name(name: &Ident, text: &str, flavour: Flavour) -> syn::Result<()> {
 fn is_offered(name: &str, flavour: Flavour) -> bool {
     match flavour {
         Flavour::Plain => name != "store_if" && http::names().all(|of_handlers| of_handlers != name),
-        Flavour::Http => name != "store_err" && name != "skip",
+        Flavour::Axum | Flavour::Actix => name != "store_err" && name != "skip",
     }
 }
 

@@ -19,7 +19,8 @@ pub(crate) fn expand(options: &Options, function: Function, flavour: Flavour) ->
     let pieces = Pieces::new(options, &function, flavour);
     match flavour {
         Flavour::Plain => plain::expand(&pieces, options, function),
-        Flavour::Http => http::expand(&pieces, options, function),
+        Flavour::Axum => http::expand::<http::Axum>(&pieces, options, function),
+        Flavour::Actix => http::expand::<http::Actix>(&pieces, options, function),
     }
 }
 

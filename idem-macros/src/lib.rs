@@ -1,7 +1,7 @@
 //! The `#[idempotent]` attribute of idem.
 //!
 //! Use it through the facade, `idem-sdk`, which also documents it: [`macro@idempotent`] is `idem::idempotent`,
-//! [`macro@idempotent_axum`] is `idem::axum::idempotent`. An annotated function is read in stages: `args` and
+//! [`macro@idempotent_axum`] is `idem::axum::idempotent`, [`macro@idempotent_actix`] is `idem::actix::idempotent`. An annotated function is read in stages: `args` and
 //! `signature` take attribute and function apart, `validate` finds every mistake, `expand` writes the call.
 
 mod args;
@@ -40,7 +40,19 @@ pub fn idempotent_axum(
     options: proc_macro::TokenStream,
     item: proc_macro::TokenStream,
 ) -> proc_macro::TokenStream {
-    attribute(options.into(), &item.into(), Flavour::Http).into()
+    attribute(options.into(), &item.into(), Flavour::Axum).into()
+}
+
+/// Makes a handler of actix-web run once for each key.
+///
+/// Any extractors and any response will do: the request is captured, and the response is stored as bytes. See the
+/// documentation of `idem::actix::idempotent` for options and examples.
+#[proc_macro_attribute]
+pub fn idempotent_actix(
+    options: proc_macro::TokenStream,
+    item: proc_macro::TokenStream,
+) -> proc_macro::TokenStream {
+    attribute(options.into(), &item.into(), Flavour::Actix).into()
 }
 
 fn attribute(options: TokenStream, item: &TokenStream, flavour: Flavour) -> TokenStream {

@@ -14,6 +14,9 @@ use crate::signature::Function;
 /// The most bytes that an operation's name may have; core has the same number.
 const OPERATION_MAX_LEN: usize = 255;
 
+/// The most arguments of a handler of actix-web.
+const EXTRACTORS: usize = 16;
+
 /// Notes everything that is wrong.
 pub(crate) fn validate(options: &Options, function: &Function, flavour: Flavour, errors: &mut Errors) {
     check_shape(function, flavour, errors);
@@ -67,7 +70,7 @@ fn check_shape(function: &Function, flavour: Flavour, errors: &mut Errors) {
                 owned.visit_type(output);
             }
         }
-        Flavour::Http => check_handler(function, errors),
+        Flavour::Axum | Flavour::Actix => check_handler(function, flavour, errors),
     }
 }
 
@@ -84,9 +87,9 @@ impl<'ast> Visit<'ast> for OwnsItsData<'_> {
     fn visit_type_trait_object(&mut self, _: &'ast syn::TypeTraitObject) {}
 }
 
-fn check_handler(function: &Function, errors: &mut Errors) {
+fn check_handler(function: &Function, flavour: Flavour, errors: &mut Errors) {
     if let Some(receiver) = function.sig.receiver()
-        && matches!(receiver.kind, ReceiverKind::Reference(..))
+        && (flavour == Flavour::Actix || matches!(receiver.kind, ReceiverKind::Reference(..)))
     {
         errors.on(receiver, "a handler takes owned values; for a method of a service use `idem::idempotent`");
     }
@@ -96,12 +99,31 @@ fn check_handler(function: &Function, errors: &mut Errors) {
             "a method of an `#[async_trait]` is no handler, since its signature cannot change; use `idem::idempotent`",
         );
     }
+    if flavour == Flavour::Actix {
+        return check_extractors(function, errors);
+    }
     if let Some(FnArg::Typed(last)) = function.sig.inputs.last()
         && let Some(cfg) = last.attrs.iter().find(|attr| attr.path().is_ident("cfg"))
     {
         errors.on(
             cfg,
             "the last argument captures the request and cannot be conditional; put it before another one",
+        );
+    }
+}
+
+/// The arguments of a handler of actix-web, which are captured as one.
+fn check_extractors(function: &Function, errors: &mut Errors) {
+    for cfg in function.arguments.iter().filter_map(|argument| argument.cfg.first()) {
+        errors.on(
+            cfg,
+            "the arguments are captured as one and cannot be conditional; make the function conditional instead",
+        );
+    }
+    if let Some(argument) = function.arguments.get(EXTRACTORS) {
+        errors.on(
+            &argument.ty,
+            format!("actix-web extracts {EXTRACTORS} arguments at most; take several as one tuple: `(a, b): (A, B)`"),
         );
     }
 }
@@ -131,7 +153,7 @@ fn check_key(options: &Options, function: &Function, flavour: Flavour, errors: &
             Span::call_site(),
             match flavour {
                 Flavour::Plain => "`key` is missing: say what names a request, such as `key = msg.id`",
-                Flavour::Http => "`key` is missing: say what names a request, such as `key = header` for the Idempotency-Key header",
+                Flavour::Axum | Flavour::Actix => "`key` is missing: say what names a request, such as `key = header` for the Idempotency-Key header",
             },
         ),
         _ => {}
@@ -190,7 +212,7 @@ fn check_operation(options: &Options, function: &Function, errors: &mut Errors) 
 
 fn check_skip(options: &Options, function: &Function, flavour: Flavour, errors: &mut Errors) {
     let Some(skip) = options.given("skip") else { return };
-    if flavour == Flavour::Http {
+    if flavour.is_http() {
         errors.at(
             skip,
             "a handler's fingerprint is the request, not its arguments: there is nothing to skip; \
@@ -251,7 +273,7 @@ fn check_fingerprint(options: &Options, flavour: Flavour, errors: &mut Errors) {
 }
 
 fn check_storing(options: &Options, flavour: Flavour, errors: &mut Errors) {
-    if let (Flavour::Http, Some(span)) = (flavour, options.given("store_err")) {
+    if let (true, Some(span)) = (flavour.is_http(), options.given("store_err")) {
         errors
             .at(span, "a handler's answer is kept by its status; `store_if = |response| ..` says otherwise");
     }

@@ -5,11 +5,13 @@ use std::marker::PhantomData;
 
 use axum::RequestExt as _;
 use axum::extract::{FromRequest, FromRequestParts, OriginalUri, Request as AxumRequest};
+use http::header::EXPECT;
 use idem_core::http::request::{CapturedRequest, Headers, capture_limit, is_safe};
 
 use super::rejection::Rejection;
 use super::reply::body_of;
 use crate::http::body::Resumed;
+use crate::http::options::{AllHeaders, CaptureOptions};
 use crate::http::request::{ClaimedBy, Request, Unread, read};
 
 /// Wraps the last extractor of a handler, and captures the request on its way.
@@ -76,36 +78,6 @@ impl<E: fmt::Debug, O> fmt::Debug for Captured<E, O> {
     }
 }
 
-/// Options of [`Captured`]: [`AllHeaders`] or [`Tuned`].
-pub trait CaptureOptions: Send + Sync + 'static {
-    /// The most bytes of a body that are read; `None` leaves that to the engine.
-    const MAX_REQUEST_BYTES: Option<usize>;
-    /// Which headers are kept for the key.
-    const HEADERS: Headers;
-}
-
-/// The engine's limit, and a key from any header.
-#[derive(Debug)]
-pub enum AllHeaders {}
-
-impl CaptureOptions for AllHeaders {
-    const MAX_REQUEST_BYTES: Option<usize> = None;
-    const HEADERS: Headers = Headers::All;
-}
-
-/// A limit of its own (`usize::MAX` leaves it to the engine), and with `ALL_HEADERS` false a key from
-/// `Idempotency-Key` or from no header, which is a little cheaper.
-#[derive(Debug)]
-pub enum Tuned<const MAX_REQUEST_BYTES: usize, const ALL_HEADERS: bool = false> {}
-
-impl<const MAX_REQUEST_BYTES: usize, const ALL_HEADERS: bool> CaptureOptions
-    for Tuned<MAX_REQUEST_BYTES, ALL_HEADERS>
-{
-    const MAX_REQUEST_BYTES: Option<usize> =
-        if MAX_REQUEST_BYTES == usize::MAX { None } else { Some(MAX_REQUEST_BYTES) };
-    const HEADERS: Headers = if ALL_HEADERS { Headers::All } else { Headers::IdempotencyKey };
-}
-
 /// Tells the compiler that an extractor came through [`Captured`]; axum's own marker would conflict with its blanket
 /// implementation for extractors that only need the parts.
 pub struct Via<M>(PhantomData<M>);
@@ -146,7 +118,7 @@ async fn capture<R>(
     }
     let limit = limit.unwrap_or_else(capture_limit);
     let (parts, body) = request.with_limited_body().into_parts();
-    match read(&parts, body, limit).await {
+    match read(body, limit, parts.headers.contains_key(EXPECT)).await {
         Ok((bytes, trailers)) => {
             let request = AxumRequest::from_parts(parts, body_of(Resumed::again(bytes.clone(), trailers)));
             Ok((request, captured.with_body(bytes)))

@@ -1,5 +1,6 @@
 //! Bodies: read within a limit, and handed on as if nobody had read them.
 
+#[cfg(any(feature = "axum", feature = "tower"))]
 use std::error::Error;
 use std::fmt;
 use std::pin::Pin;
@@ -8,7 +9,9 @@ use std::task::{Context, Poll};
 use bytes::{Buf, Bytes, BytesMut};
 use http::HeaderMap;
 use http_body::{Body, Frame, SizeHint};
-use http_body_util::{BodyExt as _, LengthLimitError};
+use http_body_util::BodyExt as _;
+#[cfg(any(feature = "axum", feature = "tower"))]
+use http_body_util::LengthLimitError;
 
 /// What became of reading a body.
 pub(crate) enum Buffered<B: Body> {
@@ -65,6 +68,7 @@ pub(crate) async fn discard<B: Body + Unpin>(mut body: B, at_most: usize) {
 }
 
 /// Whether a body could not be read because of a limit that somebody else put on it.
+#[cfg(any(feature = "axum", feature = "tower"))]
 pub(crate) fn is_over_a_limit(error: &(dyn Error + 'static)) -> bool {
     error.is::<LengthLimitError>() || error.source().is_some_and(is_over_a_limit)
 }
@@ -120,7 +124,7 @@ pub struct Resumed<B: Body> {
 impl<B: Body> Unpin for Resumed<B> {}
 
 /// What a [`Resumed`] body is made of, where that is one thing.
-#[cfg(feature = "axum")]
+#[cfg(any(feature = "actix-web", feature = "axum"))]
 pub(crate) enum Simple<B: Body> {
     /// Bytes that were read.
     Bytes(Bytes),
@@ -146,7 +150,7 @@ impl<B: Body> Resumed<B> {
         Self { read: bytes, next: Some(Err(error)), rest: None }
     }
 
-    #[cfg(feature = "axum")]
+    #[cfg(any(feature = "actix-web", feature = "axum"))]
     /// What it is made of, so that a framework need not wrap what it has a type of its own for.
     pub(crate) fn simple(self) -> Simple<B> {
         match self {

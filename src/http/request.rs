@@ -3,8 +3,6 @@
 use std::fmt;
 
 use bytes::Bytes;
-use http::header::EXPECT;
-use http::request::Parts;
 use http_body::Body;
 use idem_core::http::request::CapturedRequest;
 use idem_core::run::Run;
@@ -56,16 +54,17 @@ pub(crate) enum Unread<E> {
 }
 
 /// Reads the body of a request within a limit: all of it, and what came after it.
+///
+/// `expects` says whether its sender waits for `100 Continue`, and so has not begun to write.
 pub(crate) async fn read<B: Body + Unpin>(
-    parts: &Parts,
     body: B,
     limit: usize,
+    expects: bool,
 ) -> Result<(Bytes, Option<http::HeaderMap>), Unread<B::Error>> {
     match buffer(body, limit).await {
         Buffered::Whole { bytes, trailers } => Ok((bytes, trailers)),
         Buffered::TooLong(body) => {
-            // Who waits for `100 Continue` has not begun to write.
-            if !parts.headers.contains_key(EXPECT) {
+            if !expects {
                 discard(body, limit.saturating_add(DISCARDED)).await;
             }
             Err(Unread::TooLarge(limit))

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderValue};
+use http::header::{CONTENT_TYPE, EXPECT, HeaderValue};
 use http::request::Parts;
 use http::{Request, Response, StatusCode};
 use http_body::Body;
@@ -107,7 +107,8 @@ where
     B::Error: Send + 'static,
     R: Body<Error: Send> + Unpin + Send + 'static,
 {
-    let (bytes, trailers) = match read(&parts, body, rules.max_request_bytes()).await {
+    let expects = parts.headers.contains_key(EXPECT);
+    let (bytes, trailers) = match read(body, rules.max_request_bytes(), expects).await {
         Ok(read) => read,
         Err(unread) => return refuse(&rules, unread),
     };

@@ -86,7 +86,7 @@ fn what_belongs_elsewhere_is_sent_there() {
 #[test]
 fn an_option_of_the_other_flavour_is_not_suggested() {
     let mut errors = Errors::default();
-    Options::parse(quote!(store_er), Flavour::Http, &mut errors);
+    Options::parse(quote!(store_er), Flavour::Axum, &mut errors);
     assert!(errors.messages()[0].contains("did you mean `store_if`"), "{:?}", errors.messages());
 }
 

@@ -1,86 +1,89 @@
-//! The HTTP flavour: the last argument captures the request, the response is stored as bytes.
+//! The HTTP flavours: the request is captured with the handler's arguments, the response is stored as bytes.
+
+mod actix;
+mod axum;
+
+pub(crate) use actix::Actix;
+pub(crate) use axum::Axum;
 
 use proc_macro2::{Ident, Span, TokenStream};
-use quote::{ToTokens, quote, quote_spanned};
+use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::visit_mut::VisitMut;
-use syn::{FnArg, Path, Type, TypeImplTrait, TypeParamBound, parse_quote_spanned};
+use syn::{Path, Type, TypeImplTrait, TypeParamBound, parse_quote_spanned};
 
-use super::pieces::{
-    Pieces, begin, by_reference, pin_type, rename, take_apart, take_over, without_impl_trait,
-};
+use super::pieces::{Pieces, begin, by_reference, pin_type, take_over, without_impl_trait};
 use crate::args::{self, Fingerprint, KeySource, Options};
-use crate::signature::{Argument, Function};
+use crate::signature::Function;
 
-pub(crate) fn expand(pieces: &Pieces, options: &Options, mut function: Function) -> TokenStream {
+/// What the handlers of a framework have of their own.
+pub(crate) trait Framework {
+    /// Where its part of the runtime is, below `__private`.
+    const ROOM: &str;
+    /// What the call of work is named that goes on without its caller, after `run` or `transact`.
+    const DETACHED: &str;
+
+    /// Lets the signature capture the request; `captured` makes the type of a captured argument.
+    fn sign(function: &mut Function, captured: &dyn Fn(&Type) -> Type, room: &TokenStream);
+
+    /// Takes the captured argument apart: binds `__idem_request`, and what the other arguments' patterns bind.
+    fn take_apart(function: &Function, room: &TokenStream) -> TokenStream;
+
+    /// What making a response of `__idem_answer` takes besides.
+    fn answer_with() -> TokenStream;
+}
+
+pub(crate) fn expand<F: Framework>(
+    pieces: &Pieces,
+    options: &Options,
+    mut function: Function,
+) -> TokenStream {
     let here = Span::mixed_site();
-    let krate = &pieces.krate;
-    function.body = body(pieces, options, &function);
-    for argument in &function.arguments {
-        rename(argument, &mut function.sig);
-    }
-    if let Some(FnArg::Typed(last)) = function.sig.inputs.last_mut() {
-        // The compiler blames extractors at their type.
-        let there = here.located_at(last.ty.span());
-        *last.ty = captured(krate, options, &last.ty, there);
-        if function.arguments.last().is_some_and(Argument::is_plain) {
-            *last.pat = parse_quote_spanned!(here=> __idem_captured);
-        }
-    } else {
-        let nothing = parse_quote_spanned!(here=> #krate::__private::axum::Nothing);
-        let captured = captured(krate, options, &nothing, here);
-        function.sig.inputs.push(parse_quote_spanned!(here=> __idem_captured: #captured));
-    }
-    function.sig.output = parse_quote_spanned!(here=> -> #krate::__private::axum::Response);
+    let (krate, room) = (&pieces.krate, Ident::new(F::ROOM, here));
+    let room = quote_spanned!(here=> #krate::__private::#room);
+    function.body = body::<F>(&room, pieces, options, &function);
+    // The compiler blames extractors at their type.
+    let captured = |ty: &Type| captured(&room, options, ty, here.located_at(ty.span()));
+    F::sign(&mut function, &captured, &room);
+    function.sig.output = parse_quote_spanned!(here=> -> #room::Response);
     function.into_token_stream()
 }
 
 /// Everything that happens when the handler is called.
-fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream {
+fn body<F: Framework>(
+    room: &TokenStream,
+    pieces: &Pieces,
+    options: &Options,
+    function: &Function,
+) -> TokenStream {
     let here = Span::mixed_site();
     let Pieces { krate, site, settings, .. } = pieces;
     let arguments = &function.arguments;
-    let last = arguments.last();
-    let captured = match last {
-        Some(last) if !last.is_plain() => last.param.to_token_stream(),
-        _ => quote_spanned!(here=> __idem_captured),
-    };
-    let apart = arguments.iter().enumerate().filter_map(|(at, argument)| {
-        let param = &argument.param;
-        let is_last = at + 1 == arguments.len();
-        match (is_last, argument.is_plain()) {
-            (true, _) if argument.bindings.is_empty() => {
-                Some(quote_spanned!(here=> let #param = __idem_last;))
-            }
-            (true, _) => Some(take_apart(argument, &quote_spanned!(here=> __idem_last))),
-            (false, false) => Some(take_apart(argument, &quote!(#param))),
-            (false, true) => None,
-        }
-    });
-    let last = if last.is_some() { quote_spanned!(here=> __idem_last) } else { quote_spanned!(here=> _) };
+    let apart = F::take_apart(function, room);
     let warning = options.given("scope").is_none().then(|| {
         let there = here.located_at(Span::call_site());
         quote_spanned!(there=> let () = #krate::__private::SCOPE_LEFT_OUT;)
     });
-    let begin = begin(krate, options, &quote_spanned!(here=> #krate::__private::axum::refuse(&__idem_error)));
+    let begin = begin(krate, options, &quote_spanned!(here=> #room::refuse(&__idem_error)));
     let (key, fingerprint) = (key(options), fingerprint(options));
     let http = http(krate, options);
     let store_if = options.store_if.as_ref().map(|predicate| quote_spanned!(here=> .store_if(#predicate)));
     let take_over = take_over(options, arguments);
     let opaque = Opaque::of(function);
-    let run = if pieces.detached { "" } else { "_inline" };
+    let run = if pieces.detached { F::DETACHED } else { "_inline" };
     let run = Ident::new(&format!("{}{run}", pieces.run()), here);
     let (pin, work) = (function.output().map(pin_type), &function.body);
     // The compiler blames an answer that is no response where it is declared.
     let there = here.located_at(function.output().map_or_else(|| function.sig.ident.span(), Spanned::span));
-    let answer = quote_spanned!(there=> #krate::__private::axum::into_response(__idem_answer));
+    let with = F::answer_with();
+    let answer = quote_spanned!(there=> #room::into_response(__idem_answer #with));
     let look = opaque
         .as_ref()
         .filter(|opaque| opaque.looks)
         .map(|_| quote_spanned!(here=> __idem_opaque(&__idem_answer);));
     let opaque = opaque.map(|opaque| opaque.item);
     let answer = if pieces.transaction.is_some() {
-        let writes = writes(krate, function);
+        let writes = writes(room, function);
         quote_spanned!(here=> let __idem_writes = #writes; (#answer, __idem_writes))
     } else {
         answer
@@ -98,11 +101,10 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
         #site
         #opaque
         #warning
-        let (#last, __idem_request) = #captured.into_parts();
-        #(#apart)*
+        #apart
         let __idem_call = {
             #begin
-            #krate::__private::axum::call(__idem_begun, __idem_request)
+            #room::call(__idem_begun, __idem_request)
                 #key #settings #http #fingerprint #store_if
         };
         __idem_call.#run(#work).await
@@ -113,22 +115,21 @@ fn body(pieces: &Pieces, options: &Options, function: &Function) -> TokenStream 
 ///
 /// Asked of the value, since the declared type may be an alias. What is `impl Trait` as a whole says nothing, and its
 /// value may never come to be, so that it has no type to ask.
-fn writes(krate: &Path, function: &Function) -> TokenStream {
+fn writes(room: &TokenStream, function: &Function) -> TokenStream {
     let here = Span::mixed_site();
     match function.output() {
         Some(output) if !matches!(without_impl_trait(output), Type::Infer(_) | Type::Never(_)) => {
-            quote_spanned!(here=> #krate::__private::axum::Told::of(&__idem_answer).writes())
+            quote_spanned!(here=> #room::Told::of(&__idem_answer).writes())
         }
-        _ => quote_spanned!(here=> #krate::__private::axum::Writes::Keep),
+        _ => quote_spanned!(here=> #room::Writes::Keep),
     }
 }
 
 /// The extractor that captures, within a limit of the handler's own or the engine's, and with all headers if others than
 /// the usual one are needed.
-fn captured(krate: &Path, options: &Options, ty: &Type, there: Span) -> Type {
+fn captured(room: &TokenStream, options: &Options, ty: &Type, there: Span) -> Type {
     let all_headers = matches!(options.key, Some(KeySource::Header { name: Some(_), .. }))
         || options.given("fingerprint_headers").is_some();
-    let room = quote_spanned!(there=> #krate::__private::axum);
     match options.http.iter().find(|(name, _)| *name == "max_request_bytes") {
         Some((_, limit)) => {
             parse_quote_spanned!(there=> #room::Captured<#ty, #room::Tuned<{ #limit }, #all_headers>>)

@@ -18,7 +18,7 @@ fn plain(options: TokenStream, function: TokenStream) -> String {
 }
 
 fn http(options: TokenStream, function: TokenStream) -> String {
-    expansion(Flavour::Http, options, function)
+    expansion(Flavour::Axum, options, function)
 }
 
 #[test]
@@ -33,7 +33,7 @@ fn an_expansion_is_a_function_again() {
             }
         )
     };
-    for flavour in [Flavour::Plain, Flavour::Http] {
+    for flavour in [Flavour::Plain, Flavour::Axum, Flavour::Actix] {
         let mut errors = Errors::default();
         let options = Options::parse(
             quote!(key = a.id, ttl = "1h", operation = "f", engine = b.e),
@@ -373,4 +373,35 @@ fn whether_a_handler_failed_is_asked_of_its_value() {
     for output in [quote!(), quote!(-> impl IntoResponse), quote!(-> !)] {
         assert!(expanded(output).contains(kept));
     }
+}
+
+#[test]
+fn all_arguments_of_a_handler_of_actix_are_captured_as_one() {
+    let expanded = expansion(
+        Flavour::Actix,
+        quote!(key = header, ttl = "1h", scope = user.id, engine = app.idem),
+        quote!(
+            async fn f(app: Data<App>, Json(req): Json<T>, _: Path<u64>) -> impl Responder {
+                body()
+            }
+        ),
+    );
+    for part in [
+        "asyncfnf(__idem_captured:::idem::__private::actix::CapturedBriefly<(Data<App>,Json<T>,Path<u64>,)>)->::idem::__private::actix::Response{",
+        "::idem::__private::actix::extracted::<Json<T>>();",
+        "let((app,req,__idem_arg_2,),__idem_http,__idem_request)=__idem_captured.into_parts();letJson(req)=req;",
+        "::idem::__private::actix::into_response(__idem_answer,&__idem_http)",
+        "__idem_call.run_local(asyncmove{",
+    ] {
+        assert!(expanded.contains(part), "{part} not in {expanded}");
+    }
+    let nothing = expansion(
+        Flavour::Actix,
+        quote!(key = header, ttl = "1h", inline),
+        quote!(
+            async fn f() {}
+        ),
+    );
+    assert!(nothing.contains("actix::CapturedBriefly<()>"), "{nothing}");
+    assert!(nothing.contains("__idem_call.run_inline("), "{nothing}");
 }

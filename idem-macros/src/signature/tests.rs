@@ -93,7 +93,7 @@ fn type_parameters_may_borrow_unless_they_are_static() {
     ] {
         let function: Function = function;
         assert_eq!(borrows(&function), Some(false), "{}", function.to_token_stream());
-        assert!(function.borrow(Flavour::Http).is_none(), "a handler owns its arguments");
+        assert!(function.borrow(Flavour::Axum).is_none(), "a handler owns its arguments");
     }
 }
 

@@ -27,7 +27,7 @@ fn key_and_ttl_are_enough() {
     assert_eq!(mistakes(Flavour::Plain, quote!(key = msg.id, ttl = "24h"), function), NONE);
     assert_eq!(
         mistakes(
-            Flavour::Http,
+            Flavour::Axum,
             quote!(key = header, ttl = "24h"),
             quote!(
                 async fn f() {}
@@ -93,13 +93,13 @@ fn what_is_about_http_is_refused_in_a_function_and_what_is_about_a_header_withou
             )
         };
         refuses(
-            Flavour::Http,
+            Flavour::Axum,
             quote!(key = id.0, ttl = "1h", #option),
             handler(),
             "this key is an expression",
         );
         assert_eq!(
-            mistakes(Flavour::Http, quote!(key = header("X-Key"), ttl = "1h", #option), handler()),
+            mistakes(Flavour::Axum, quote!(key = header("X-Key"), ttl = "1h", #option), handler()),
             NONE
         );
     }
@@ -180,7 +180,7 @@ fn skip_names_arguments_that_exist() {
     refuses(Flavour::Plain, with(quote!(database)), function(), "the arguments are `msg`, `pool`");
     refuses(Flavour::Plain, with(quote!(msg, msg)), function(), "`msg` is skipped twice");
     refuses(Flavour::Plain, with(quote!(self)), function(), "`self` is never part");
-    refuses(Flavour::Http, with(quote!(msg)), function(), "there is nothing to skip");
+    refuses(Flavour::Axum, with(quote!(msg)), function(), "there is nothing to skip");
 }
 
 #[test]
@@ -205,7 +205,7 @@ fn options_that_contradict_each_other_are_refused() {
     ] {
         refuses(Flavour::Plain, quote!(key = k, ttl = "1h", #options), function(), expected);
     }
-    refuses(Flavour::Http, quote!(key = k, ttl = "1h", store_err), function(), "kept by its status");
+    refuses(Flavour::Axum, quote!(key = k, ttl = "1h", store_err), function(), "kept by its status");
 }
 
 #[test]
@@ -270,7 +270,7 @@ fn an_operation_is_a_name() {
 fn a_handler_is_an_ordinary_owned_function() {
     let options = || quote!(key = header, ttl = "1h", operation = "o");
     refuses(
-        Flavour::Http,
+        Flavour::Axum,
         options(),
         quote!(
             async fn f(&self) {}
@@ -278,7 +278,7 @@ fn a_handler_is_an_ordinary_owned_function() {
         "takes owned values",
     );
     refuses(
-        Flavour::Http,
+        Flavour::Axum,
         options(),
         quote!(
             async fn f(#[cfg(x)] a: A) {}
@@ -287,7 +287,7 @@ fn a_handler_is_an_ordinary_owned_function() {
     );
     assert_eq!(
         mistakes(
-            Flavour::Http,
+            Flavour::Axum,
             options(),
             quote!(
                 async fn f(self, #[cfg(x)] a: A, b: B) {}
@@ -316,7 +316,7 @@ fn what_fits_a_transaction_is_accepted() {
         quote!(inline, on_disconnect = cancel, in_flight = wait("5s"), rebind),
     ] {
         let options = quote!(key = k, ttl = "1h", engine = e, transaction = tx, #options);
-        for flavour in [Flavour::Plain, Flavour::Http] {
+        for flavour in [Flavour::Plain, Flavour::Axum, Flavour::Actix] {
             let function = quote!(
                 async fn f(e: E) -> R {}
             );
@@ -351,4 +351,27 @@ fn a_variable_may_hide_the_transaction_only_if_it_is_made_of_it() {
     ] {
         assert_eq!(mistakes(body), NONE);
     }
+}
+
+#[test]
+fn a_handler_of_actix_takes_at_most_16_arguments_and_all_of_them() {
+    let options = || quote!(key = header, ttl = "1h", operation = "f");
+    refuses(
+        Flavour::Actix,
+        options(),
+        quote!(
+            async fn f(self, a: A) {}
+        ),
+        "takes owned values",
+    );
+    let conditional = quote!(
+        async fn f(#[cfg(unix)] a: A, b: B) {}
+    );
+    refuses(Flavour::Actix, options(), conditional, "cannot be conditional");
+    let arguments = |count: usize| {
+        let names = (0..count).map(|at| quote::format_ident!("a{at}"));
+        quote!(async fn f(#(#names: A),*) {})
+    };
+    refuses(Flavour::Actix, options(), arguments(17), "16 arguments at most");
+    assert_eq!(mistakes(Flavour::Actix, options(), arguments(16)), NONE);
 }
