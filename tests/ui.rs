@@ -2,7 +2,13 @@
 //! compile and says what stands in the `.stderr` beside it.
 //!
 //! `TRYBUILD=overwrite cargo test --all-features --test ui` writes the messages anew; read them before you commit.
-#![cfg(all(feature = "axum", feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#![cfg(all(
+    feature = "actix-web",
+    feature = "axum",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "sqlite"
+))]
 
 #[test]
 fn the_attribute_accepts_what_it_should_and_says_what_is_wrong_otherwise() {
