@@ -181,6 +181,35 @@ async fn a_failover_loses_what_no_replica_had_and_its_holders_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_restarts_without_its_data_takes_it_from_all_replicas() {
+    let mut primary = RedisServer::start(&["repl-diskless-sync-delay 0"]);
+    let follow = format!("replicaof 127.0.0.1 {}", primary.port());
+    let replicas = [RedisServer::start(&[&follow]), RedisServer::start(&[&follow])];
+    let has_all = |replica: &RedisServer| replica.info("replication")["master_link_status"] == "up";
+    let attached = || {
+        while !replicas.iter().all(has_all) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    attached();
+    let store = RedisStore::builder().url(primary.url()).wait_replicas(2).open().await.unwrap();
+    completed(&store, &id("k"), DAY).await;
+    for replica in &replicas {
+        assert_eq!(replica.contents("idem:").len(), 1);
+    }
+    primary.kill();
+    while replicas.iter().any(has_all) {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    primary.restart();
+    attached();
+    for replica in &replicas {
+        assert_eq!(replica.contents("idem:").len(), 0);
+    }
+    assert_eq!(granted(&store, &id("k"), &claim("payload")).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slot_that_moves_to_and_fro_while_many_look_at_its_record_is_no_matter() {
     let cluster = RedisCluster::start(&[]);
     let store = RedisStore::cluster(cluster.urls()).timeout(PATIENCE).answers_within(7).open().await.unwrap();

@@ -5,6 +5,9 @@ use std::error::Error as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use futures_util::StreamExt as _;
+use futures_util::future::ready;
+use futures_util::stream;
 use idem_core::owner::Owner;
 use idem_core::store::{Claimed, Fenced, Store, StoreError};
 use tokio::sync::Barrier;
@@ -17,6 +20,8 @@ const TASKS: usize = 8;
 const BEFORE: u64 = 20;
 /// Every so many keys one is claimed and left so.
 const HELD: u64 = 4;
+/// How many records are looked at together afterwards.
+const AT_ONCE: usize = 64;
 
 /// Tasks that write until they are told to stop. Each key is claimed once.
 #[derive(Debug)]
@@ -120,15 +125,17 @@ impl Written {
     ///
     /// When the store cannot say, or has another answer.
     pub async fn answers_missing_in<S: Store>(&self, store: &S) -> Vec<String> {
-        let mut missing = Vec::new();
-        for key in &self.answered {
+        let missing = stream::iter(&self.answered).map(async |key| {
             let record = store.look_up(&id(key)).await.expect("an answer");
             match record.and_then(|record| record.answer) {
-                Some(found) => assert_eq!(found, answer(key)),
-                None => missing.push(key.clone()),
+                Some(found) => {
+                    assert_eq!(found, answer(key));
+                    None
+                }
+                None => Some(key.clone()),
             }
-        }
-        missing
+        });
+        missing.buffer_unordered(AT_ONCE).filter_map(ready).collect().await
     }
 
     /// Completes what is held, and tells the keys where that was too late: their claims are not there.
@@ -137,14 +144,12 @@ impl Written {
     ///
     /// When the store cannot say.
     pub async fn claims_missing_in<S: Store>(&self, store: &S) -> Vec<String> {
-        let mut missing = self.lost.clone();
-        for (key, owner) in &self.held {
+        let missing = stream::iter(&self.held).map(async |(key, owner)| {
             let fenced = store.complete(&id(key), *owner, &answer(key), DAY).await.expect("an answer");
-            if fenced == Fenced::Lost {
-                missing.push(key.clone());
-            }
-        }
-        missing
+            (fenced == Fenced::Lost).then(|| key.clone())
+        });
+        let missing = missing.buffer_unordered(AT_ONCE).filter_map(ready);
+        stream::iter(self.lost.clone()).chain(missing).collect().await
     }
 }
 
