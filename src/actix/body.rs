@@ -100,8 +100,14 @@ impl MessageBody for HandedOn {
     }
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, Self::Error>>> {
-        // Without trailers every frame is data.
-        let next = ready!(Pin::new(&mut self.0).poll_frame(cx));
-        Poll::Ready(next.map(|frame| frame.map(|frame| frame.into_data().unwrap_or_default())))
+        loop {
+            match ready!(Pin::new(&mut self.0).poll_frame(cx)).map(|frame| frame.map(Frame::into_data)) {
+                Some(Ok(Ok(data))) => return Poll::Ready(Some(Ok(data))),
+                Some(Err(error)) => return Poll::Ready(Some(Err(error))),
+                // Trailers, which actix-web does not send; an empty chunk would end the body.
+                Some(Ok(Err(_))) => {}
+                None => return Poll::Ready(None),
+            }
+        }
     }
 }

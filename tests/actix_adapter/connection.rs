@@ -6,6 +6,7 @@ use std::time::Duration;
 use actix_web::web;
 use idem::actix::idempotent;
 use idem::current;
+use reqwest::Version;
 
 use super::server::{Server, State, serve};
 
@@ -52,6 +53,25 @@ async fn a_client_that_goes_away_does_not_stop_the_handler_and_its_retry_replays
         assert!(replay.is_replayed(), "{replay:?}");
         assert_eq!(replay.text(), format!("charged in run {turn}, attempt 1"));
     }
+}
+
+#[tokio::test]
+async fn over_http_2_a_stream_that_is_reset_does_not_stop_the_handler() {
+    let server = start();
+    let client = reqwest::Client::builder().no_proxy().http2_prior_knowledge().build().unwrap();
+    let url = format!("http://{}/slow", server.address);
+    let post = || client.post(&url).header("idempotency-key", "k-1").body("a");
+    let first = tokio::spawn(post().send());
+    server.state.gate.begun(1).await;
+    first.abort();
+    server.state.gate.open(1);
+    server.state.settled().await;
+    let replay = post().send().await.unwrap();
+    assert_eq!(
+        (replay.version(), &replay.headers()["idempotent-replayed"]),
+        (Version::HTTP_2, &"true".parse().unwrap())
+    );
+    assert_eq!(replay.text().await.unwrap(), "charged in run 1, attempt 1");
 }
 
 #[tokio::test]
