@@ -173,6 +173,27 @@ async fn a_server_that_keeps_nothing_loses_all_that_it_had_and_its_holders_are_t
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_with_too_many_clients_is_unavailable_until_one_leaves() {
+    let server = RedisServer::start(&["maxclients 3"]);
+    let store = at(&server).timeout(SECOND).open().await.unwrap();
+    let mut others = vec![server.connect().unwrap(), server.connect().unwrap()];
+    completed(&store, &id("before"), DAY).await;
+    // It takes the store's place.
+    others[0].command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    others[1] = server.connect().unwrap();
+    others.push(server.connect().unwrap());
+    for other in &mut others {
+        other.command(&["PING"]);
+    }
+    let refused = store.claim(&id("k"), &claim("payload")).await.unwrap_err();
+    assert_eq!(refused.kind(), StoreErrorKind::Unavailable, "{}", full_text(&refused));
+    others.pop();
+    let left = Instant::now();
+    granted(&store, &id("k"), &claim("payload")).await;
+    assert!(left.elapsed() < SECOND, "{:?}", left.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_step_whose_reply_was_lost_is_repeated_and_not_taken_for_a_rival() {
     let server = RedisServer::start(&[]);
     let proxy = Proxy::before(server.url()).await;
