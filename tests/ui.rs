@@ -7,7 +7,8 @@
     feature = "axum",
     feature = "mysql",
     feature = "postgres",
-    feature = "sqlite"
+    feature = "sqlite",
+    feature = "tower"
 ))]
 
 #[test]

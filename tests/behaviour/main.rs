@@ -303,15 +303,13 @@ store! { memory_only: Memory;
 // |---|---|---|
 // | 1.2 | the warning where a scope is left out | `tests/ui` |
 // | 1.3 | methods and generic functions must name their operation | `tests/ui` |
-// | 2.1, 2.4 | `syntax = strict`, `max_len`, `format` | strict: `tests/axum_adapter/request.rs`; as options: not built yet |
 // | 3.1, 3.2 | typed arguments (P), and those that cannot be fingerprinted | `idem-core/tests/fingerprint`, `tests/ui` |
-// | 3.4 | multipart by its parts | not built yet: compared byte for byte |
+// | 3.4 | multipart of every shape | `idem-core/src/http/multipart.rs`, `fuzz/` |
 // | 3.5 | two versions of the fingerprint | there is one; that another is an error: `idem-core/src/conformance` |
-// | 4.2 | the hook `on_replay` | not built yet |
-// | 4.3 | `mismatch_status`; 409 beside an uncommitted transaction | not built yet; `tests/transactions/handlers.rs`, `idem-sqlx/tests/transactions` |
+// | 4.3 | 409 beside an uncommitted transaction | `tests/transactions/handlers.rs`, `idem-sqlx/tests/transactions` |
 // | 4.4 | waiting for another process | `idem-sqlx/tests/postgres_steps.rs`, in transactions `idem-sqlx/tests/transactions/processes.rs`; others poll: `idem-core/src/conformance/cases/changed.rs` |
 // | 4.9 | racing processes | `idem-sqlx/tests/*_processes.rs` and `idem-sqlx/tests/transactions/processes.rs`, `examples/payments/tests/payments/race.rs` |
-// | errors | `docs_url` | not built yet; the rendering: `idem-core/src/http/problem.rs` |
+// | errors | the rendering | `idem-core/src/http/problem.rs` |
 // | 5.7 | what a layer leaves | `tests/layer/rejections.rs` |
 // | 5.8 | streams that outgrow the limit while they are written; upgrades; bodies that break off | `tests/axum_adapter/response.rs` |
 // | 6.1 | a thousand clients that leave | `examples/payments/tests/payments/disconnect.rs` |
@@ -319,4 +317,4 @@ store! { memory_only: Memory;
 // | 6.3 | processes that are killed (SIGKILL) | `examples/payments/tests/payments/crash.rs` |
 // | 6.6 | a clock that is moved to the edge of expiry | `idem-core/src/conformance/cases/expiry.rs` |
 // | 5, 6, 7 | what transaction mode makes of them | `tests/transactions`, `idem-sqlx/tests/transactions`, `examples/payments/tests/payments` |
-// | all | actix | comes later |
+// | all | handlers of actix-web | the same code but for its edge, which `tests/actix_adapter` tests |
