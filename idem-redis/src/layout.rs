@@ -68,6 +68,13 @@ pub(crate) struct Found {
     pub(crate) raw: Bytes,
 }
 
+impl Found {
+    /// When it was created, as it stands in the record.
+    pub(crate) fn created(&self) -> &[u8] {
+        self.raw.get(HEAD_LEN..HEAD_LEN + 8).unwrap_or_default()
+    }
+}
+
 /// The span to add to the server's now, in milliseconds.
 pub(crate) fn millis(span: Duration) -> i64 {
     to_micros(span) / MICROS

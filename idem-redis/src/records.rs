@@ -182,9 +182,17 @@ impl Records {
         Ok(number(&self.run_safely(&self.scripts.renew, id, &values, by).await?)? == 1)
     }
 
-    /// Deletes a record, and tells what it was.
-    pub(crate) async fn forget(&self, id: &RecordId, by: Instant) -> Result<Option<Found>, StoreError> {
-        found(self.run(&self.scripts.forget, id, &[self.channel()], by).await?)
+    /// Deletes a record that was found, and tells what became of it meanwhile; `None` if it is gone already.
+    ///
+    /// It has no owner by which to know it again should the reply get lost, but the time when it was created.
+    pub(crate) async fn forget(
+        &self,
+        id: &RecordId,
+        what: &Found,
+        by: Instant,
+    ) -> Result<Option<Found>, StoreError> {
+        let values = [Value::Bytes(what.created()), self.channel()];
+        found(self.run(&self.scripts.forget, id, &values, by).await?)
     }
 
     /// Notes that the end of a flight is awaited; `false` if the record is not in flight.

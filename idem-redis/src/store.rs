@@ -225,9 +225,11 @@ impl Store for RedisStore {
                     _ => Settled::Absent,
                 }
             }
-            Settle::Forget => match records.forget(id, by).await? {
+            Settle::Forget => match records.look_up(id, by).await? {
                 Some(found) => {
-                    records.drop_answer(id, found.apart, by).await;
+                    // If it is gone since, that may have been this very step, whose reply was lost.
+                    let was = records.forget(id, &found, by).await?.unwrap_or(found);
+                    records.drop_answer(id, was.apart, by).await;
                     Settled::Done
                 }
                 None => Settled::Absent,

@@ -5,8 +5,9 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{DAY, LEASE, answer, at, claim, completed, granted, id, told};
-use idem_core::store::{Claimed, Fenced, Store as _, StoreErrorKind};
-use idem_testkit::{RedisServer, Reply};
+use idem_core::store::{Claimed, Fenced, Settle, Settled, Store as _, StoreErrorKind};
+use idem_redis::RedisStore;
+use idem_testkit::{Proxy, RedisServer, Reply};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -21,6 +22,37 @@ async fn a_connection_that_is_cut_is_made_again_without_telling_the_caller() {
         server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
         assert_eq!(store.complete(&id, ours.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
     }
+}
+
+#[tokio::test]
+async fn a_record_is_not_forgotten_twice_because_a_reply_was_lost() {
+    let server = RedisServer::start(&[]);
+    let proxy = Proxy::before(server.url()).await;
+    let store = RedisStore::open(proxy.url()).await.unwrap();
+    let others = at(&server).open().await.unwrap();
+    // So that the server has the scripts.
+    completed(&store, &id("before"), DAY).await;
+    assert_eq!(store.settle(&id("before"), &Settle::Forget).await.unwrap(), Settled::Done);
+    let held = id("held");
+    completed(&others, &held, DAY).await;
+    let connections = proxy.hold_connections().await;
+    // The first answer says what is there, the second that it is gone.
+    proxy.lose_answer(2);
+    let forgetting = tokio::spawn({
+        let held = held.clone();
+        async move { store.settle(&held, &Settle::Forget).await }
+    });
+    while !server.contents("idem:").is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let ours = claim("payload");
+    assert_eq!(granted(&others, &held, &ours).await, 1);
+    // Only now can it be sent again.
+    drop(connections);
+    assert_eq!(forgetting.await.unwrap().unwrap(), Settled::Done);
+    let rival = others.claim(&held, &claim("payload")).await.unwrap();
+    assert!(matches!(rival, Claimed::InFlight { .. }), "{rival:?}");
+    assert_eq!(others.complete(&held, ours.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
 }
 
 #[tokio::test]

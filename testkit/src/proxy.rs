@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedRwLockWriteGuard, RwLock};
 use tokio::task::JoinHandle;
 
 /// What a PostgreSQL client asks first, before it says who it is: whether it may use TLS.
@@ -45,6 +46,8 @@ struct Seen {
     connections: AtomicU64,
     /// Which of the answers to come is to be lost; 0 if none.
     loses: AtomicU64,
+    /// Held by whoever keeps new connections waiting.
+    gate: Arc<RwLock<()>>,
 }
 
 impl Proxy {
@@ -107,6 +110,11 @@ impl Proxy {
         self.seen.connections.load(Ordering::SeqCst)
     }
 
+    /// Keeps new connections waiting until what it returns is dropped.
+    pub async fn hold_connections(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.seen.gate).write_owned().await
+    }
+
     /// Loses the server's next answer, and the connection with it. What was asked has been done by then.
     pub fn lose_next_answer(&self) {
         self.lose_answer(1);
@@ -126,6 +134,7 @@ impl Drop for Proxy {
 
 /// Carries bytes both ways until one side ends.
 async fn connect(client: TcpStream, port: u16, protocol: Protocol, seen: Arc<Seen>) {
+    drop(seen.gate.read().await);
     let Ok(server) = TcpStream::connect(("127.0.0.1", port)).await else { return };
     seen.connections.fetch_add(1, Ordering::SeqCst);
     // Without this each side waits for the other's acknowledgement.
