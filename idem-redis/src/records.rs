@@ -8,7 +8,7 @@ use idem_core::answer::Answer;
 use idem_core::fingerprint::Fingerprint;
 use idem_core::owner::Owner;
 use idem_core::record::RecordId;
-use idem_core::store::{Claim, Release, Retention, StoreError};
+use idem_core::store::{Claim, Release, Retention, StoreError, StoreErrorKind};
 use redis::Value as Reply;
 use tokio::time::Instant;
 
@@ -222,7 +222,7 @@ impl Records {
         Ok(true)
     }
 
-    /// Puts an answer under a key of its own if it is large.
+    /// Puts an answer under a key of its own if it is large, and the server has memory for one.
     pub(crate) async fn put(
         &self,
         id: &RecordId,
@@ -238,8 +238,14 @@ impl Records {
         let mut set = redis::Cmd::with_capacity(5, answer.as_bytes().len() + 200);
         set.arg("SET").arg(self.choices.names.answer(id, apart)).arg(&answer.as_bytes()[..]);
         set.arg("PX").arg(millis(lasts));
-        self.lines.of(id.digest()).ask(&Ask::Plain(&set), by).await?;
-        Ok(Part { bytes: layout::elsewhere(apart), apart: Some(apart) })
+        match self.lines.of(id.digest()).ask(&Ask::Plain(&set), by).await {
+            Ok(_) => Ok(Part { bytes: layout::elsewhere(apart), apart: Some(apart) }),
+            // A server without memory takes no new keys, but what its records have to take.
+            Err(error) if error.kind() == StoreErrorKind::Full => {
+                Ok(Part { bytes: layout::within(answer), apart: None })
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// Gives back the space of an answer that no record has.

@@ -268,7 +268,9 @@ async fn a_server_without_memory_refuses_new_keys_and_serves_those_it_has() {
     let server = RedisServer::start(&[]);
     let store = at(&server).open().await.unwrap();
     let (held, renewed, failed) = (claim("payload"), claim("payload"), claim("payload"));
+    let (large, long) = (claim("payload"), of_len(20_000));
     granted(&store, &id("held"), &held).await;
+    granted(&store, &id("large"), &large).await;
     granted(&store, &id("renewed"), &renewed).await;
     granted(&store, &id("fails"), &failed).await;
     completed(&store, &id("done"), DAY).await;
@@ -279,6 +281,10 @@ async fn a_server_without_memory_refuses_new_keys_and_serves_those_it_has() {
     assert!(matches!(replay, Claimed::Completed { .. }), "{replay:?}");
     assert_eq!(store.renew(&id("renewed"), renewed.owner, LEASE).await.unwrap(), Fenced::Held);
     assert_eq!(store.complete(&id("held"), held.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
+    // Also where it would have a key of its own, which is refused.
+    assert_eq!(store.complete(&id("large"), large.owner, &long, DAY).await.unwrap(), Fenced::Held);
+    let record = store.look_up(&id("large")).await.unwrap().unwrap();
+    assert!(record.answer.is_some_and(|answer| answer == long));
     let how = Release::KeepBinding(HOUR);
     assert_eq!(store.release(&id("fails"), failed.owner, how).await.unwrap(), Fenced::Held);
     assert_eq!(granted(&store, &id("fails"), &claim("payload")).await, 2);
