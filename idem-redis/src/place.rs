@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use redis::aio::{ConnectionLike as _, MultiplexedConnection};
 use redis::cluster::ClusterClient;
 use redis::cluster_async::ClusterConnection;
@@ -58,9 +60,11 @@ impl Place {
             Self::Server(client) => Ok(client.clone()),
             Self::Sentinel(sentinel) => sentinel.primary(limit).await,
             Self::Cluster { nodes, .. } => {
-                // Each node is told by all others.
-                for node in nodes {
-                    if connect(node, limit).await.is_ok() {
+                // Each node is told by all others; one that hangs is not waited for.
+                let mut tried: FuturesUnordered<_> =
+                    nodes.iter().map(|node| async move { (node, connect(node, limit).await) }).collect();
+                while let Some((node, tried)) = tried.next().await {
+                    if tried.is_ok() {
                         return Ok(node.clone());
                     }
                 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use redis::aio::MultiplexedConnection;
 use redis::{Client, ConnectionAddr, ConnectionInfo, Value};
 
@@ -36,12 +38,18 @@ impl Sentinel {
         }
     }
 
-    /// The server that is the primary, as the first Sentinel says that can be asked.
+    /// The server that is the primary, as the first Sentinel says that answers.
+    ///
+    /// All are asked at once: one that hangs, or whose machine failed together with the primary's, takes nobody's time.
     pub(crate) async fn primary(&self, limit: Duration) -> Result<Client, Fault> {
         let mut fault = Fault::Refused(misconfigured("no Sentinel was named"));
-        for sentinel in &self.sentinels {
-            match self.ask(sentinel, limit).await {
+        let mut asked: FuturesUnordered<_> =
+            self.sentinels.iter().map(|sentinel| self.ask(sentinel, limit)).collect();
+        while let Some(answer) = asked.next().await {
+            match answer {
                 Ok(client) => return Ok(client),
+                // What may pass counts for more than a Sentinel that was forgotten when the others were set up.
+                Err(Fault::Refused(_)) if !matches!(fault, Fault::Refused(_)) => {}
                 Err(other) => fault = other,
             }
         }

@@ -107,7 +107,7 @@ impl RedisStore {
 /// Whether it is only this question that the user may not ask.
 fn is_forbidden(error: &StoreError) -> bool {
     let told = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    error.kind() == StoreErrorKind::Misconfigured && told.contains("NOPERM")
+    error.kind() == StoreErrorKind::Misconfigured && told.contains("NOPERM") && told.contains("'info'")
 }
 
 fn no_answer() -> StoreError {

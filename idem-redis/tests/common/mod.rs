@@ -27,6 +27,14 @@ pub(crate) fn key(id: &idem_core::record::RecordId) -> String {
     format!("idem:{{{}}}", id.digest().map(|byte| format!("{byte:02x}")).concat())
 }
 
+/// Makes the user of REDIS.md, for every place and option.
+pub(crate) fn let_in(server: &RedisServer) {
+    for line in include_str!("../../REDIS.md").lines().filter(|line| line.starts_with("ACL SETUSER")) {
+        let rights = line.split('#').next().unwrap_or_default();
+        server.command(&rights.split_whitespace().collect::<Vec<_>>());
+    }
+}
+
 /// A kind of store for the conformance suite.
 ///
 /// The clock of Redis cannot be wound, so its time is waited for: a little more, since spans are rounded up.
