@@ -15,6 +15,9 @@ use crate::place::Place;
 use crate::sentinel::Sentinel;
 use crate::store::RedisStore;
 
+/// The longest time-out that is kept.
+const LONGEST: Duration = Duration::from_hours(24 * 365);
+
 /// Says which server a [`RedisStore`] is in, and how it is used.
 #[derive(Debug, Clone)]
 #[must_use]
@@ -205,8 +208,10 @@ impl RedisBuilder {
         if let Some(why) = Names::refuses(&self.prefix) {
             return Err(misconfigured(why));
         }
-        let limits =
-            Limits { step: self.timeout, response: self.response_timeout, connect: self.connect_timeout };
+        // Longer ones are none: an instant cannot be moved as far as a duration is long.
+        let [step, response, connect] =
+            [self.timeout, self.response_timeout, self.connect_timeout].map(|limit| limit.min(LONGEST));
+        let limits = Limits { step, response, connect };
         let place = match &self.place {
             Named::Nothing => {
                 return Err(misconfigured(

@@ -103,6 +103,14 @@ async fn a_user_needs_no_more_rights_than_the_documentation_says() {
 }
 
 #[tokio::test]
+async fn time_outs_may_be_as_long_as_a_duration() {
+    let server = RedisServer::start(&[]);
+    let forever = std::time::Duration::MAX;
+    let store = at(&server).timeout(forever).response_timeout(forever).connect_timeout(forever);
+    completed(&store.open().await.unwrap(), &id("done"), DAY).await;
+}
+
+#[tokio::test]
 async fn sockets_databases_and_prefixes_are_places_of_their_own() {
     let server = RedisServer::start(&[]);
     let socket = format!("redis+unix://{}?db=3", server.socket().display());
