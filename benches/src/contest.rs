@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use cpu_time::ProcessTime;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 
 /// How many rounds a contest takes.
 const ROUNDS: usize = 7;
@@ -20,6 +20,7 @@ pub(crate) struct Contender {
     name: String,
     call: Arc<Call>,
     count: Arc<AtomicU64>,
+    tidy: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 /// One turn of one contender.
@@ -37,12 +38,24 @@ impl Contender {
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        Self { name: name.into(), call: Arc::new(move |n| Box::pin(call(n))), count: Arc::default() }
+        Self {
+            name: name.into(),
+            call: Arc::new(move |n| Box::pin(call(n))),
+            count: Arc::default(),
+            tidy: None,
+        }
     }
 
     /// The same once more, for another table.
     pub(crate) fn again(&self) -> Self {
-        Self { name: self.name.clone(), call: Arc::clone(&self.call), count: Arc::clone(&self.count) }
+        let (call, count) = (Arc::clone(&self.call), Arc::clone(&self.count));
+        Self { name: self.name.clone(), call, count, tidy: self.tidy.clone() }
+    }
+
+    /// Does something after each turn that is not counted, such as removing what was made in it.
+    pub(crate) fn tidy(mut self, tidy: impl Fn() + Send + Sync + 'static) -> Self {
+        self.tidy = Some(Arc::new(tidy));
+        self
     }
 
     fn turn(&self, runtime: &Runtime, callers: usize) -> Turn {
@@ -69,6 +82,9 @@ impl Contender {
             took
         });
         let (elapsed, client) = (begun.elapsed(), busy.elapsed());
+        if let Some(tidy) = &self.tidy {
+            tidy();
+        }
         took.sort_unstable();
         let calls = took.len();
         Turn {
@@ -78,6 +94,23 @@ impl Contender {
             late: took[calls * 99 / 100],
         }
     }
+}
+
+/// What contests run on: as many threads as the machine of our figures has.
+pub(crate) fn runtime() -> Runtime {
+    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
+}
+
+/// How many call at once: `usual`, such as `1,16`, unless `IDEM_BENCH_CALLERS` says something else.
+pub(crate) fn callers(usual: &str) -> Vec<usize> {
+    let named = std::env::var("IDEM_BENCH_CALLERS").unwrap_or_else(|_| usual.into());
+    named.split(',').map(|callers| callers.parse().expect("a number of callers")).collect()
+}
+
+/// A record's id: any 32 bytes that differ.
+pub(crate) fn id(kind: u8, n: u64) -> [u8; 32] {
+    use sha2::Digest as _;
+    sha2::Sha256::digest([&[kind][..], &n.to_be_bytes()].concat()).into()
 }
 
 fn median(mut of: Vec<f64>) -> f64 {

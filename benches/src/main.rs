@@ -6,24 +6,30 @@
 //! other things slows all of them; figures are medians of rounds, with the range of the rounds' ratios. Time is processor
 //! time, not the clock's.
 //!
-//! With the names of databases (`postgres`, `mariadb`, `sqlite`, `postgres-million`) it prints, for each, what a store's fresh calls and
-//! replays cost against the bare statements: there the clock counts, and processor time stands beside it.
+//! With the names of databases (`postgres`, `mariadb`, `sqlite`, `postgres-million`) or `redis` it prints, for each, what a
+//! store's fresh calls and replays cost against the bare statements or commands: there the clock counts, and processor time
+//! stands beside it.
 
 mod contest;
 mod engine;
 mod fingerprint;
 mod http;
+mod ours;
 mod payload;
+mod redis;
 mod rounds;
 mod sql;
 
 fn main() {
     let databases: Vec<_> = std::env::args().skip(1).collect();
     for database in &databases {
-        assert!(
-            sql::measure(database),
-            "there is no `{database}`: postgres, mariadb, sqlite, postgres-million"
-        );
+        match &**database {
+            "redis" => redis::measure(),
+            other => assert!(
+                sql::measure(other),
+                "there is no `{other}`: postgres, mariadb, sqlite, postgres-million, redis"
+            ),
+        }
     }
     if !databases.is_empty() {
         return;

@@ -4,26 +4,19 @@
 
 mod bare;
 mod mariadb;
-mod ours;
 mod pgbench;
 mod postgres;
 mod sqlite;
 mod transaction;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Runtime;
 
-use crate::contest::{Contender, contest};
+use crate::contest::{Contender, callers, contest};
 
-/// How many answers there are to replay.
-const KEPT: u64 = 2_000;
+/// How many call at once, unless something else is asked for.
+const CALLERS: &str = "1,16,64,256";
 /// How large an answer is, in bytes.
 const ANSWER: usize = 1_000;
-
-/// How many call at once.
-fn callers() -> Vec<usize> {
-    let named = std::env::var("IDEM_BENCH_CALLERS").unwrap_or_else(|_| "1,16,64,256".into());
-    named.split(',').map(|callers| callers.parse().expect("a number of callers")).collect()
-}
 
 /// How many connections each side has.
 fn connections() -> usize {
@@ -39,17 +32,13 @@ struct Entry {
 }
 
 fn run(runtime: &Runtime, entry: &Entry) {
-    for callers in callers() {
+    for callers in callers(CALLERS) {
         contest(runtime, &format!("{}: fresh call", entry.title), callers, &entry.fresh);
         contest(runtime, &format!("{}: replay", entry.title), callers, &entry.replay);
         if !entry.transactions.is_empty() {
             contest(runtime, &format!("{}: transaction", entry.title), callers, &entry.transactions);
         }
     }
-}
-
-fn runtime() -> Runtime {
-    Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime")
 }
 
 /// Measures a database by its name; `false` if there is none of this name.

@@ -78,12 +78,6 @@ impl<D: Database> Drop for Held<'_, D> {
     }
 }
 
-/// A record's id: any 32 bytes that differ.
-pub(super) fn id(kind: u8, n: u64) -> [u8; 32] {
-    use sha2::Digest as _;
-    sha2::Sha256::digest([&[kind][..], &n.to_be_bytes()].concat()).into()
-}
-
 /// Makes `contenders(writers, readers)` for the driver of a database: the pair, and the SELECT.
 macro_rules! bare {
     ($database:ty, $text:expr) => {
@@ -129,8 +123,9 @@ macro_rules! bare {
         ) -> (crate::contest::Contender, crate::contest::Contender) {
             use std::sync::Arc;
 
-            use crate::sql::KEPT;
-            use crate::sql::bare::{INSERT, SELECT, UPDATE, id};
+            use crate::contest::id;
+            use crate::ours::KEPT;
+            use crate::sql::bare::{INSERT, SELECT, UPDATE};
             let texts: Arc<[String; 3]> = Arc::new([INSERT, UPDATE, SELECT].map($text));
             for n in 0..KEPT {
                 fresh(&writers, &texts, &id(1, n)).await;

@@ -9,7 +9,9 @@ use sqlx::mysql::{MySqlConnectOptions, MySqlConnection, MySqlPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, MySql};
 
 use super::bare::{Connections, table, text};
-use super::{Entry, connections, ours, run, runtime};
+use super::{ANSWER, Entry, connections, run};
+use crate::contest::runtime;
+use crate::ours;
 
 const SETTINGS: &[&str] =
     &["innodb_flush_log_at_trx_commit=1", "innodb_buffer_pool_size=512M", "innodb_log_file_size=512M"];
@@ -30,7 +32,7 @@ pub(super) fn measure() {
         let connections = Connections::<MySql>::open(&options, count).await;
         let (bare_fresh, bare_replay) = bare(Arc::clone(&connections), connections).await;
         let store = MySqlStore::builder().url(database.url()).connections(count).open().await;
-        let (fresh, replay, _) = ours::contenders("MySqlStore", store.expect("a store")).await;
+        let (fresh, replay, _) = ours::contenders("MySqlStore", store.expect("a store"), ANSWER).await;
         let title = format!("MariaDB, {count} connections");
         let transactions = transactions(database.url(), count).await;
         Entry { title, fresh: vec![bare_fresh, fresh], replay: vec![bare_replay, replay], transactions }

@@ -9,7 +9,9 @@ use sqlx::postgres::{PgConnectOptions, PgConnection, PgPoolOptions};
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, Postgres, Row as _};
 
 use super::bare::{Connections, numbered, table, text};
-use super::{ANSWER, Entry, callers, connections, contest, ours, pgbench, run, runtime};
+use super::{ANSWER, CALLERS, Entry, connections, pgbench, run};
+use crate::contest::{callers, contest, runtime};
+use crate::ours;
 
 const SETTINGS: &[&str] = &["synchronous_commit=on", "fsync=on", "shared_buffers=512MB", "max_wal_size=4GB"];
 
@@ -29,7 +31,7 @@ pub(super) fn measure() {
         let connections = Connections::<Postgres>::open(&options, count).await;
         let (bare_fresh, bare_replay) = bare(Arc::clone(&connections), connections).await;
         let store = PostgresStore::builder().url(&url).connections(count).open().await.expect("a store");
-        let (fresh, replay, mixed) = ours::contenders("PostgresStore", store).await;
+        let (fresh, replay, mixed) = ours::contenders("PostgresStore", store, ANSWER).await;
         let title = format!("PostgreSQL, {count} connections");
         let transactions = transactions(&url, count).await;
         let (fresh, replay) = (vec![bare_fresh, fresh], vec![bare_replay, replay]);
@@ -37,7 +39,7 @@ pub(super) fn measure() {
     });
     run(&runtime, &entry);
     contest(&runtime, "PostgreSQL: one half replays", 16, &[mixed]);
-    for clients in callers() {
+    for clients in callers(CALLERS) {
         pgbench::pair(&url, clients);
     }
 }
@@ -70,9 +72,9 @@ pub(super) fn measure_million() {
             row.get::<i64, _>(0) / RECORDS,
             row.get::<i64, _>(1) / RECORDS
         );
-        (ours::contenders("an empty table", few).await, ours::contenders("a million records", many).await)
+        (ours::contenders("an empty table", few, ANSWER).await, ours::contenders("a million records", many, ANSWER).await)
     });
-    for callers in callers() {
+    for callers in callers(CALLERS) {
         contest(&runtime, "PostgreSQL: fresh call", callers, &[few.0.again(), many.0.again()]);
         contest(&runtime, "PostgreSQL: replay", callers, &[few.1.again(), many.1.again()]);
     }

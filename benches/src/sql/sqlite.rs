@@ -10,7 +10,9 @@ use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Executor as _, S
 use tempfile::TempDir;
 
 use super::bare::{Connections, table, text};
-use super::{Entry, ours, run, runtime};
+use super::{ANSWER, Entry, run};
+use crate::contest::runtime;
+use crate::ours;
 
 const READERS: usize = 4;
 
@@ -60,7 +62,7 @@ pub(super) fn measure() {
                 .open()
                 .await
                 .expect("a store");
-            let (fresh, replay, _) = ours::contenders("SqliteStore", store).await;
+            let (fresh, replay, _) = ours::contenders("SqliteStore", store, ANSWER).await;
             // Pools have the durability of their URL, which knows only the default, FULL.
             let transactions = if synchronous == SqliteSynchronous::Full {
                 transactions(&in_wal(&folder).await, 1).await

@@ -13,8 +13,9 @@ macro_rules! transactions {
             use idem::{Outcome, Transactional};
 
             use crate::contest::Contender;
+            use crate::ours::KEPT;
+            use crate::sql::ANSWER;
             use crate::sql::transaction::{OURS, REPLAYED};
-            use crate::sql::{ANSWER, KEPT};
 
             let pool = || {
                 let count = u32::try_from(count).expect("a few");

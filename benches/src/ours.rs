@@ -10,10 +10,12 @@ use idem::core::record::RecordId;
 use idem::core::store::{Claim, Claimed, Fenced, Retention, Store};
 use idem::{Key, OnCrash, Scope};
 
-use super::{ANSWER, KEPT};
-use crate::contest::Contender;
+use crate::contest::{Contender, id};
 
 const DAY: Retention = Retention { ttl: Duration::from_hours(24), tombstone_ttl: None };
+
+/// How many answers there are to replay.
+pub(crate) const KEPT: u64 = 2_000;
 
 struct Ours {
     store: Arc<dyn Store>,
@@ -54,12 +56,16 @@ impl Ours {
     }
 }
 
-/// A store's fresh calls, replays, and both in turn.
-pub(super) async fn contenders(name: &str, store: impl Store) -> (Contender, Contender, Contender) {
+/// A store's fresh calls, replays, and both in turn, with answers of `len` bytes.
+pub(crate) async fn contenders(
+    name: &str,
+    store: impl Store,
+    len: usize,
+) -> (Contender, Contender, Contender) {
     let ours = Arc::new(Ours {
         store: Arc::new(store),
         fingerprints: Secrets::default().seal(of_raw(b"a payload")),
-        answer: Answer::json(Codec::JsonOk, &"x".repeat(ANSWER)).expect("an answer"),
+        answer: Answer::json(Codec::JsonOk, &"x".repeat(len)).expect("an answer"),
     });
     for n in 0..KEPT {
         ours.fresh(&Ours::id("kept", n)).await;
@@ -78,7 +84,7 @@ pub(super) async fn contenders(name: &str, store: impl Store) -> (Contender, Con
             let ours = Arc::clone(&mixed);
             async move {
                 // Neither always in turn nor alike for all callers.
-                if super::bare::id(0, n)[0] < 128 {
+                if id(0, n)[0] < 128 {
                     ours.replay(n).await;
                 } else {
                     ours.fresh(&Ours::id("mixed", n)).await;
