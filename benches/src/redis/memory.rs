@@ -15,8 +15,8 @@ pub(super) async fn measure(server: &RedisServer, len: usize) {
     let grown = (used() - before) / ours::KEPT as f64;
     // A large answer has a key of its own.
     let keys = connection.command(&["KEYS", "*"]);
-    let usage = |key: &[u8]| connection.command(&[b"MEMORY", b"USAGE", key]).integer();
-    let told: i64 = keys.list().iter().map(|key| key.bytes()).map(usage).sum();
+    let mut usage = |key| connection.command(&[&b"MEMORY"[..], b"USAGE", key]).integer();
+    let told: i64 = keys.list().iter().map(|key| usage(key.bytes())).sum();
     let own = told as f64 / ours::KEPT as f64;
     println!(
         "\na record with an answer of {len} bytes: MEMORY USAGE {own:.0}, and {grown:.0} more in use for each"

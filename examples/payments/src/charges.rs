@@ -28,7 +28,7 @@ pub struct ChargeRequest {
 }
 
 /// A charge that happened: a row of the ledger.
-#[derive(Debug, Clone, Serialize, FromRow)]
+#[derive(Debug, Clone, Serialize, Deserialize, FromRow)]
 pub struct Charge {
     pub id: String,
     pub account: String,

@@ -3,6 +3,7 @@
 mod memory;
 mod mysql;
 mod postgres;
+mod redis;
 mod sqlite;
 
 use std::error::Error;
@@ -19,6 +20,7 @@ use crate::transfers::Transfer;
 pub use memory::MemoryLedger;
 pub use mysql::MySqlLedger;
 pub use postgres::PostgresLedger;
+pub use redis::RedisLedger;
 pub use sqlite::SqliteLedger;
 
 /// Keeps charges, refunds, payouts and accounts. Every method is one atomic step.

@@ -16,8 +16,8 @@ pub struct Options {
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:3000")]
     pub listen: SocketAddr,
 
-    /// Where records and ledger are kept: `memory:`, `sqlite:PATH`, `postgres://USER:PASSWORD@HOST/DATABASE` or
-    /// `mysql://USER:PASSWORD@HOST/DATABASE`.
+    /// Where records and ledger are kept: `memory:`, `sqlite:PATH`, `postgres://USER:PASSWORD@HOST/DATABASE`,
+    /// `mysql://USER:PASSWORD@HOST/DATABASE` or `redis://USER:PASSWORD@HOST/NUMBER`.
     #[arg(long, value_name = "URL", default_value = "sqlite:payments.db")]
     pub store: StoreUrl,
 
@@ -76,9 +76,9 @@ mod tests {
 
     #[test]
     fn a_store_that_the_example_does_not_have_is_refused_with_what_there_is() {
-        let refused = Options::try_parse_from(["payments", "--store", "redis://localhost"]);
+        let refused = Options::try_parse_from(["payments", "--store", "mongodb://localhost"]);
         let message = refused.unwrap_err().to_string();
-        assert!(message.contains("this example has no redis store yet"), "{message}");
+        assert!(message.contains("there is no such store"), "{message}");
         assert!(message.contains("sqlite:PATH") && message.contains("postgres://"), "{message}");
     }
 }

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use idem::axum::idempotent;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use sqlx::FromRow;
 
@@ -15,7 +15,7 @@ use crate::problem::Problem;
 use crate::user::User;
 
 /// A payout that happened: a row of the provider's table.
-#[derive(Debug, Clone, Serialize, FromRow)]
+#[derive(Debug, Clone, Serialize, Deserialize, FromRow)]
 pub struct Payout {
     pub id: String,
     /// The provider's own idempotency key: unique in its table.

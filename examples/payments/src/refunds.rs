@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::{Path, State};
 use idem::axum::idempotent;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use sqlx::FromRow;
 
 use crate::app::App;
@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::user::User;
 
 /// A refund that happened.
-#[derive(Debug, Clone, Serialize, FromRow)]
+#[derive(Debug, Clone, Serialize, Deserialize, FromRow)]
 pub struct Refund {
     pub id: String,
     /// The key of the request that made it, derived; see `payouts.rs`.

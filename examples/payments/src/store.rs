@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use idem::{Idempotency, MemoryStore, MySqlStore, PostgresStore, SqliteStore, Transactional};
+use idem::{Idempotency, MemoryStore, MySqlStore, PostgresStore, RedisStore, SqliteStore, Transactional};
 
-use crate::ledger::{Ledger, MemoryLedger, MySqlLedger, PostgresLedger, SqliteLedger};
+use crate::ledger::{Ledger, MemoryLedger, MySqlLedger, PostgresLedger, RedisLedger, SqliteLedger};
 use crate::options::Options;
 
 /// Where records and ledger are kept.
@@ -21,6 +21,8 @@ pub enum StoreUrl {
     Postgres(String),
     /// In a database of MySQL or MariaDB, which any number of machines may share, too.
     MySql(String),
+    /// In a server of Redis or Valkey, which any number of machines may share as well.
+    Redis(String),
 }
 
 /// An open store: an engine with idem's records, and our ledger beside them.
@@ -41,6 +43,7 @@ pub enum Engine {
     Sqlite(Transactional<SqliteStore>),
     Postgres(Transactional<PostgresStore>),
     MySql(Transactional<MySqlStore>),
+    Redis(Idempotency, RedisStore),
 }
 
 impl Engine {
@@ -51,6 +54,7 @@ impl Engine {
             Self::Sqlite(idem) => idem,
             Self::Postgres(idem) => idem,
             Self::MySql(idem) => idem,
+            Self::Redis(idem, _) => idem,
         }
     }
 }
@@ -78,6 +82,11 @@ impl Opened {
                 let idem = options.configure(Transactional::builder(store)).build()?;
                 Self { engine: Engine::MySql(idem), ledger: Arc::new(MySqlLedger::open(url).await?) }
             }
+            StoreUrl::Redis(url) => {
+                let store = RedisStore::open(url).await?;
+                let idem = options.configure(Idempotency::builder(store.clone())).build()?;
+                Self { engine: Engine::Redis(idem, store), ledger: Arc::new(RedisLedger::open(url).await?) }
+            }
         })
     }
 
@@ -90,6 +99,7 @@ impl Opened {
             Engine::Sqlite(idem) => idem.store().close().await,
             Engine::Postgres(idem) => idem.store().close().await,
             Engine::MySql(idem) => idem.store().close().await,
+            Engine::Redis(_, store) => store.close().await,
         }
     }
 }
@@ -98,8 +108,8 @@ impl FromStr for StoreUrl {
     type Err = String;
 
     fn from_str(url: &str) -> Result<Self, String> {
-        const THERE_IS: &str = "use `memory:`, `sqlite:PATH`, `postgres://USER:PASSWORD@HOST/DATABASE` or \
-                                `mysql://USER:PASSWORD@HOST/DATABASE`";
+        const THERE_IS: &str = "use `memory:`, `sqlite:PATH`, `postgres://USER:PASSWORD@HOST/DATABASE`, \
+                                `mysql://USER:PASSWORD@HOST/DATABASE` or `redis://USER:PASSWORD@HOST/NUMBER`";
         let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
         match (scheme, rest.strip_prefix("//").unwrap_or(rest)) {
             ("memory", "") => Ok(Self::Memory),
@@ -110,8 +120,11 @@ impl FromStr for StoreUrl {
             ("sqlite", path) => Ok(Self::Sqlite(path.into())),
             ("postgres" | "postgresql", _) if rest.starts_with("//") => Ok(Self::Postgres(url.into())),
             ("mysql" | "mariadb", _) if rest.starts_with("//") => Ok(Self::MySql(url.into())),
-            ("redis" | "rediss" | "valkey", _) => {
-                Err(format!("this example has no {scheme} store yet; {THERE_IS}"))
+            ("redis" | "redis+unix" | "valkey" | "valkey+unix", _) if rest.starts_with("//") => {
+                Ok(Self::Redis(url.into()))
+            }
+            ("rediss" | "valkeys", _) => {
+                Err(format!("this example is built without TLS to Redis; {THERE_IS}"))
             }
             _ => Err(format!("there is no such store; {THERE_IS}")),
         }
@@ -131,6 +144,8 @@ mod tests {
         assert_eq!(postgres.parse(), Ok(StoreUrl::Postgres(postgres.into())));
         let mysql = "mysql://app@db.internal/payments";
         assert_eq!(mysql.parse(), Ok(StoreUrl::MySql(mysql.into())));
+        let redis = "redis://app:secret@cache.internal:6380/3";
+        assert_eq!(redis.parse(), Ok(StoreUrl::Redis(redis.into())));
         for refused in [
             "",
             "sqlite:",
@@ -141,7 +156,9 @@ mod tests {
             "postgres",
             "postgres:payments",
             "mysql:payments",
-            "redis://localhost",
+            "redis:localhost",
+            "rediss://localhost",
+            "mongodb://localhost",
         ] {
             assert!(refused.parse::<StoreUrl>().is_err(), "{refused}");
         }

@@ -76,7 +76,7 @@ impl Transfer {
 /// `POST /transfers`, on the database of this engine.
 pub fn create(engine: &Engine) -> MethodRouter<App> {
     match engine {
-        Engine::Memory(_) => post(not_here),
+        Engine::Memory(_) | Engine::Redis(..) => post(not_here),
         Engine::Sqlite(idem) => post(sqlite::create).with_state(idem.clone()),
         Engine::Postgres(idem) => post(postgres::create).with_state(idem.clone()),
         Engine::MySql(idem) => post(mysql::create).with_state(idem.clone()),

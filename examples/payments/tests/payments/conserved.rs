@@ -8,7 +8,7 @@ use std::time::Instant;
 use serde_json::Value;
 use tokio::task::JoinSet;
 
-use crate::home::{Home, on_each_shared_store};
+use crate::home::{Home, on_each_sql_store};
 use crate::http::{Answer, transfer};
 use crate::service::Service;
 use crate::transfers::balances;
@@ -77,7 +77,7 @@ async fn ask_all(services: &[Service]) -> BTreeMap<usize, Vec<Answer>> {
     by_key
 }
 
-on_each_shared_store! {
+on_each_sql_store! {
     async fn every_account_has_what_a_model_says_that_applies_each_key_once(home) {
         let mut services = Vec::new();
         for _ in 0..SERVICES {

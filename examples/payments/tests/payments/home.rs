@@ -1,6 +1,9 @@
 //! Where a service keeps its things: in memory, in a file of its own, or in a database of its own.
 
-use idem_testkit::{Database, MariaDbServer, PostgresServer};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use idem_testkit::{Database, MariaDbServer, PostgresServer, RedisServer};
 use tempfile::TempDir;
 
 /// A store, empty at first; as long as this lives, services may be started on it again.
@@ -30,6 +33,15 @@ impl Home {
         Self::in_database(server.database().await)
     }
 
+    /// A server has numbered databases, enough for all tests of this program.
+    pub async fn redis() -> Self {
+        static SERVER: OnceLock<RedisServer> = OnceLock::new();
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let start = || SERVER.get_or_init(|| RedisServer::start(&["databases 1000"]));
+        let server = tokio::task::spawn_blocking(start).await.unwrap();
+        Self::new(|_| format!("{}/{}", server.url(), NEXT.fetch_add(1, Ordering::Relaxed)))
+    }
+
     fn new(store: impl FnOnce(&TempDir) -> String) -> Self {
         let directory = tempfile::tempdir().unwrap();
         Self { store: store(&directory), directory, _database: None }
@@ -55,7 +67,6 @@ impl Home {
 
 /// A key that was never used.
 pub fn fresh_key() -> String {
-    use std::sync::atomic::{AtomicU64, Ordering};
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("key-{}", NEXT.fetch_add(1, Ordering::Relaxed))
 }
@@ -63,7 +74,7 @@ pub fn fresh_key() -> String {
 /// Makes each test one on every store.
 macro_rules! on_each_store {
     ($($tests:tt)*) => {
-        $crate::home::on_these_stores! { [memory sqlite postgres mysql] { $($tests)* } }
+        $crate::home::on_these_stores! { [memory sqlite postgres mysql redis] { $($tests)* } }
     };
 }
 
@@ -71,6 +82,16 @@ macro_rules! on_each_store {
 macro_rules! on_each_shared_store {
     ($($tests:tt)*) => {
         mod shared {
+            use super::*;
+            $crate::home::on_these_stores! { [sqlite postgres mysql redis] { $($tests)* } }
+        }
+    };
+}
+
+/// Makes each test one on every store that has transactions.
+macro_rules! on_each_sql_store {
+    ($($tests:tt)*) => {
+        mod sql {
             use super::*;
             $crate::home::on_these_stores! { [sqlite postgres mysql] { $($tests)* } }
         }
@@ -97,4 +118,4 @@ macro_rules! on_this_store {
         }
     };
 }
-pub(crate) use {on_each_shared_store, on_each_store, on_these_stores, on_this_store};
+pub(crate) use {on_each_shared_store, on_each_sql_store, on_each_store, on_these_stores, on_this_store};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::home::{Home, on_each_shared_store};
+use crate::home::{Home, on_each_sql_store, on_these_stores};
 use crate::http::{Caller, transfer};
 use crate::service::Service;
 use crate::trigger::Step;
@@ -20,7 +20,7 @@ fn two_accounts(alice: i64, bob: i64) -> BTreeMap<String, i64> {
     [("alice".to_owned(), alice), ("bob".to_owned(), bob)].into()
 }
 
-on_each_shared_store! {
+on_each_sql_store! {
     async fn a_transfer_moves_its_money_once(home) {
         let service = Service::start(&home, &[]).await;
         let alice = service.caller("alice");
@@ -169,13 +169,14 @@ on_each_shared_store! {
     }
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn in_memory_there_are_no_transfers() {
-    let home = Home::memory().await;
-    let service = Service::start(&home, &[]).await;
-    let alice = service.caller("alice");
-    let refused = alice.post("/transfers", "k", &transfer("alice", "bob", 5)).await;
-    assert_eq!((refused.status, refused.code().as_deref()), (501, Some("not_implemented")));
-    assert!(alice.rows("/transfers").await.is_empty());
-    assert_eq!(balances(&alice).await, [("alice".to_owned(), 1000)].into());
-}
+on_these_stores! { [memory redis] {
+    async fn without_transactions_there_are_no_transfers(home) {
+        let service = Service::start(&home, &[]).await;
+        let alice = service.caller("alice");
+        let refused = alice.post("/transfers", "k", &transfer("alice", "bob", 5)).await;
+        assert_eq!((refused.status, refused.code().as_deref()), (501, Some("not_implemented")));
+        assert!(refused.json()["detail"].as_str().unwrap().contains("a store with transactions"));
+        assert!(alice.rows("/transfers").await.is_empty());
+        assert_eq!(balances(&alice).await, [("alice".to_owned(), 1000)].into());
+    }
+} }

@@ -1,6 +1,6 @@
 //! kill -9 while a transfer runs: what is in the ledger then, and what a retry gets.
 
-use crate::home::{Home, on_each_shared_store};
+use crate::home::{Home, on_each_sql_store};
 use crate::http::{transfer, until};
 use crate::service::Service;
 use crate::transfers::balances;
@@ -42,7 +42,7 @@ async fn crash(home: &Home, point: Point, key: &str) {
     }
 }
 
-on_each_shared_store! {
+on_each_sql_store! {
     async fn a_crash_leaves_all_of_a_transfer_or_nothing(home) {
         let points = [
             ("before-the-claim", Point::In(Step::Claim), false),
