@@ -6,15 +6,25 @@
 -- ARGV[3]  the lease in milliseconds
 -- ARGV[4]  how long the record stays in milliseconds, 2^52 if it stays until it is settled
 --
--- Replies 1 if it is claimed, else {now in milliseconds, the record}.
+-- Replies 1 if it is claimed, else {now in milliseconds, the record} or, if its times are relative,
+-- {now, the record, when its key expires}.
 --
 -- No `#!lua` here: a script that says what it is would be refused as a whole by a server without memory, and with it
 -- the replays. So only its SET is.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + (clock[2] - clock[2] % 1000) / 1000
 local found = redis.call('GET', KEYS[1])
-if found and (string.byte(found) ~= 1 or struct.unpack('>I8', found, 86) > now) then
-    return {now, found}
+if found then
+    if string.byte(found) ~= 1 then
+        return {now, found}
+    end
+    local created, _, _, gone = struct.unpack('>I8I8I8I8', found, 62)
+    if created == 0 then
+        -- As a plain SET claimed it: its times are counted from the claim, which only the key's expiry tells.
+        return {now, found, redis.call('PEXPIRETIME', KEYS[1])}
+    elseif gone > now then
+        return {now, found}
+    end
 end
 local gone = tonumber(ARGV[4])
 if gone == 4503599627370496 then

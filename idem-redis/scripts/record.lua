@@ -13,6 +13,15 @@ if found then
         return redis.error_reply('LAYOUT a record has a layout that this release does not know')
     end
     created, lease, expires, gone = struct.unpack('>I8I8I8I8', found, 62)
+    if created == 0 then
+        -- As a plain SET claimed it: its times are counted from the claim, which only the key's expiry tells.
+        gone = redis.call('PEXPIRETIME', KEYS[1])
+        if gone < 0 then
+            return redis.error_reply('LAYOUT somebody took the expiry from a claim')
+        end
+        created = gone - expires
+        lease, expires = created + lease, gone
+    end
     if gone > now then
         phase, owner = string.sub(found, 2, 2), string.sub(found, 9, 24)
     else

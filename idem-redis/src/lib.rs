@@ -4,6 +4,7 @@
 //! on the server, see `scripts/`.
 
 mod builder;
+mod clock;
 mod ear;
 mod fault;
 mod layout;
