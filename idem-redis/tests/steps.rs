@@ -77,6 +77,19 @@ async fn a_fresh_call_is_two_commands_and_what_is_refused_is_one_that_writes_not
 }
 
 #[tokio::test]
+async fn a_claim_without_an_age_is_not_granted_to_anybody_else() {
+    let server = RedisServer::start(&[]);
+    let store = at(&server).open().await.unwrap();
+    let (one, ours) = (id("one"), claim("payload"));
+    granted(&store, &one, &ours).await;
+    assert_eq!(server.command(&["PERSIST", &key(&one)]).integer(), 1);
+    let error = store.claim(&one, &claim("payload")).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{}", told(&error));
+    let error = store.complete(&one, ours.owner, &answer("done"), DAY).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Corrupt, "{}", told(&error));
+}
+
+#[tokio::test]
 async fn scripts_that_the_server_forgot_are_sent_again() {
     let server = RedisServer::start(&[]);
     let store = at(&server).open().await.unwrap();
