@@ -35,7 +35,7 @@ gone = now + gone
 if gone > now then
     -- A number as an argument is written as a float, which takes longer than all else here.
     redis.call('SET', KEYS[1], ARGV[1] .. struct.pack('>I8I8I8I8', now, now + ARGV[3], gone, gone) .. ARGV[2],
-        'PXAT', string.format('%d', gone))
+        'PXAT', string.format('%d', gone - 1))
 elseif found then
     redis.call('DEL', KEYS[1])
 end

@@ -15,8 +15,8 @@ if found then
     created, lease, expires, gone = struct.unpack('>I8I8I8I8', found, 62)
     if created == 0 then
         -- As a plain SET claimed it: its times are counted from the claim, which only the key's expiry tells.
-        gone = redis.call('PEXPIRETIME', KEYS[1])
-        if gone < 0 then
+        gone = redis.call('PEXPIRETIME', KEYS[1]) + 1
+        if gone < 1 then
             return redis.error_reply('LAYOUT somebody took the expiry from a claim')
         end
         created = gone - expires
@@ -35,8 +35,9 @@ local function write(record, gone)
     if gone == NEVER then
         redis.call('SET', KEYS[1], record)
     elseif gone > now then
-        -- A number as an argument would be written as a float, which takes long.
-        redis.call('SET', KEYS[1], record, 'PXAT', string.format('%d', gone))
+        -- The server keeps a key to the end of its last millisecond, and here it is gone when that begins. A number as an
+        -- argument would be written as a float, which takes long.
+        redis.call('SET', KEYS[1], record, 'PXAT', string.format('%d', gone - 1))
     else
         redis.call('DEL', KEYS[1])
     end

@@ -17,7 +17,9 @@
 //! | 1, .. | `-` no answer; `=` and the answer; `+` and 16 bytes that name the key of the answer |
 //!
 //! A claim that a plain `SET` made has no time of creation, since the client does not know the server's clock: its other
-//! times are counted from the claim, and they end when its key expires. The next script that writes it makes them absolute.
+//! times are counted from the claim, and they end with its key. The next script that writes it makes them absolute.
+//!
+//! A record is gone when a millisecond begins, and the server keeps a key to the end of one: so a key expires one before.
 //!
 //! Scripts change bytes by their position, so another version is another release of them.
 
@@ -185,7 +187,7 @@ pub(crate) fn read(raw: Bytes, now: i64, expires: Option<i64>) -> Result<Found, 
     let claimed_at = match expires {
         Some(expires) if written(0) == 0 => {
             // Without its expiry nobody can tell how old the claim is.
-            expires.checked_sub(written(2)).filter(|at| *at > 0).ok_or_else(|| corrupt("an expiry"))?
+            (expires + 1).checked_sub(written(2)).filter(|at| *at > 0).ok_or_else(|| corrupt("an expiry"))?
         }
         _ => 0,
     };

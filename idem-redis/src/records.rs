@@ -112,12 +112,12 @@ impl Records {
         let life = layout::life(claim);
         let Some(about) = self.clock.about() else { return Ok(Plainly::Cannot) };
         // What stays for ever has no expiry to count from, and who waits for replicas has to know whether it wrote.
-        if !(1..layout::NEVER_MILLIS).contains(&life) || self.replicas.is_some() {
+        if !(2..layout::NEVER_MILLIS).contains(&life) || self.replicas.is_some() {
             return Ok(Plainly::Cannot);
         }
         let (key, record) = (self.choices.names.record(id), layout::fresh(id, claim, life));
         let mut set = redis::Cmd::with_capacity(6, key.len() + record.len() + 40);
-        set.arg("SET").arg(key).arg(record).arg("NX").arg("GET").arg("PX").arg(life);
+        set.arg("SET").arg(key).arg(record).arg("NX").arg("GET").arg("PX").arg(life - 1);
         match self.lines.of(id.digest()).ask(&Ask::Plain(&set), by).await {
             Ok(Reply::Nil) => Ok(Plainly::Claimed),
             Ok(Reply::BulkString(raw)) => {

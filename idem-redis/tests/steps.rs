@@ -77,6 +77,29 @@ async fn a_fresh_call_is_two_commands_and_what_is_refused_is_one_that_writes_not
 }
 
 #[tokio::test]
+async fn a_key_ends_in_the_millisecond_before_its_record_is_gone() {
+    let server = RedisServer::start(&[]);
+    let store = at(&server).open().await.unwrap();
+    let ours = claim("payload");
+    granted(&store, &id("one"), &ours).await;
+    let key = key(&id("one"));
+    let kept_until = || server.command(&["PEXPIRETIME", &key]).integer();
+    // The last of its times, see `src/layout.rs`.
+    let gone = || {
+        let record = server.command(&["GET", &key]);
+        i64::from_be_bytes(record.bytes()[85..93].try_into().unwrap())
+    };
+    // Counted from the claim, and spans are rounded up.
+    assert_eq!(gone(), i64::try_from((LEASE + HOUR).as_millis()).unwrap() + 1);
+    assert_eq!(store.renew(&id("one"), ours.owner, LEASE).await.unwrap(), Fenced::Held);
+    assert_eq!(kept_until(), gone() - 1);
+    for _ in ["first", "repeated"] {
+        assert_eq!(store.complete(&id("one"), ours.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
+        assert_eq!(kept_until(), gone() - 1);
+    }
+}
+
+#[tokio::test]
 async fn a_claim_without_an_age_is_not_granted_to_anybody_else() {
     let server = RedisServer::start(&[]);
     let store = at(&server).open().await.unwrap();
