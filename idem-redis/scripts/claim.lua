@@ -6,25 +6,15 @@
 -- ARGV[3]  the lease in milliseconds
 -- ARGV[4]  how long the record stays in milliseconds, 2^52 if it stays until it is settled
 --
--- Replies 1 if it is claimed, else {now in milliseconds, the record} or, if its times are relative,
--- {now, the record, when its key expires}.
+-- Replies 1 if it is claimed, else {now in milliseconds, the record}.
 --
 -- No `#!lua` here: a script that says what it is would be refused as a whole by a server without memory, and with it
 -- the replays. So only its SET is.
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + (clock[2] - clock[2] % 1000) / 1000
 local found = redis.call('GET', KEYS[1])
-if found then
-    if string.byte(found) ~= 1 then
-        return {now, found}
-    end
-    local created, _, _, gone = struct.unpack('>I8I8I8I8', found, 62)
-    if created == 0 then
-        -- As a plain SET claimed it: its times are counted from the claim, which only the key's expiry tells.
-        return {now, found, redis.call('PEXPIRETIME', KEYS[1])}
-    elseif gone > now then
-        return {now, found}
-    end
+if found and (string.byte(found) ~= 1 or struct.unpack('>I8', found, 86) > now) then
+    return {now, found}
 end
 local gone = tonumber(ARGV[4])
 if gone == 4503599627370496 then
@@ -35,7 +25,7 @@ gone = now + gone
 if gone > now then
     -- A number as an argument is written as a float, which takes longer than all else here.
     redis.call('SET', KEYS[1], ARGV[1] .. struct.pack('>I8I8I8I8', now, now + ARGV[3], gone, gone) .. ARGV[2],
-        'PXAT', string.format('%d', gone - 1))
+        'PXAT', string.format('%d', gone))
 elseif found then
     redis.call('DEL', KEYS[1])
 end

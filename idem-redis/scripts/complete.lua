@@ -14,7 +14,7 @@ if not found or owner ~= ARGV[1] then
 end
 if phase == 'C' and expires > now then
     -- Nothing changes, but who waits for replicas next waits for this very write.
-    redis.call('PEXPIREAT', KEYS[1], string.format('%d', gone - 1))
+    redis.call('PEXPIREAT', KEYS[1], string.format('%d', gone))
     -- The reply to this step may have been lost: where the answer is apart, its key is the one that the record has.
     return string.sub(found, -#ARGV[2]) == ARGV[2] and 1 or 2
 end

@@ -13,15 +13,6 @@ if found then
         return redis.error_reply('LAYOUT a record has a layout that this release does not know')
     end
     created, lease, expires, gone = struct.unpack('>I8I8I8I8', found, 62)
-    if created == 0 then
-        -- As a plain SET claimed it: its times are counted from the claim, which only the key's expiry tells.
-        gone = redis.call('PEXPIRETIME', KEYS[1]) + 1
-        if gone < 1 then
-            return redis.error_reply('LAYOUT somebody took the expiry from a claim')
-        end
-        created = gone - expires
-        lease, expires = created + lease, gone
-    end
     if gone > now then
         phase, owner = string.sub(found, 2, 2), string.sub(found, 9, 24)
     else
@@ -35,9 +26,8 @@ local function write(record, gone)
     if gone == NEVER then
         redis.call('SET', KEYS[1], record)
     elseif gone > now then
-        -- The server keeps a key to the end of its last millisecond, and here it is gone when that begins. A number as an
-        -- argument would be written as a float, which takes long.
-        redis.call('SET', KEYS[1], record, 'PXAT', string.format('%d', gone - 1))
+        -- A number as an argument would be written as a float, which takes long.
+        redis.call('SET', KEYS[1], record, 'PXAT', string.format('%d', gone))
     else
         redis.call('DEL', KEYS[1])
     end

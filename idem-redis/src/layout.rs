@@ -16,18 +16,13 @@
 //! | 1, .. | length of the hint, hint |
 //! | 1, .. | `-` no answer; `=` and the answer; `+` and 16 bytes that name the key of the answer |
 //!
-//! A claim that a plain `SET` made has no time of creation, since the client does not know the server's clock: its other
-//! times are counted from the claim, and they end with its key. The next script that writes it makes them absolute.
-//!
-//! A record is gone when a millisecond begins, and the server keeps a key to the end of one: so a key expires one before.
-//!
 //! Scripts change bytes by their position, so another version is another release of them.
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use idem_core::answer::Answer;
-use idem_core::fingerprint::{Comparison, Fingerprint};
+use idem_core::fingerprint::Fingerprint;
 use idem_core::key::KeyHint;
 use idem_core::owner::Owner;
 use idem_core::record::RecordId;
@@ -74,23 +69,9 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// When it was created, in milliseconds.
-    pub(crate) fn created(&self) -> i64 {
-        self.row.created_at / MICROS
-    }
-
-    /// Whether the claim's answer is the same whatever the server's clock says, since the key is there.
-    ///
-    /// The server keeps no key past its expiry, so that a record which expires with its key has not expired.
-    pub(crate) fn tells_without_clock(&self, claim: &Claim) -> bool {
-        let Row { phase, owner, fingerprint, expires_at, gone_at, .. } = &self.row;
-        expires_at == gone_at
-            && match phase {
-                Phase::InFlight => {
-                    *owner == claim.owner || claim.fingerprints.compare(fingerprint) != Comparison::Same
-                }
-                Phase::Failed | Phase::Completed | Phase::Unknown => true,
-            }
+    /// When it was created, as it stands in the record.
+    pub(crate) fn created(&self) -> &[u8] {
+        self.raw.get(HEAD_LEN..HEAD_LEN + 8).unwrap_or_default()
     }
 }
 
@@ -128,18 +109,6 @@ pub(crate) fn head(claim: &Claim, attempt: u32, fingerprint: &Fingerprint) -> [u
     head
 }
 
-/// A record as a plain `SET` claims it, which lasts so many milliseconds; its times are counted from then.
-pub(crate) fn fresh(id: &RecordId, claim: &Claim, life: i64) -> Vec<u8> {
-    let (head, tail) = (head(claim, 1, claim.fingerprints.current()), tail(id));
-    let mut record = Vec::with_capacity(HEAD_LEN + TIMES_LEN + tail.len());
-    record.extend_from_slice(&head);
-    for time in [0, millis(claim.lease), life, life] {
-        record.extend_from_slice(&time.to_be_bytes());
-    }
-    record.extend_from_slice(&tail);
-    record
-}
-
 /// A new record after its times.
 pub(crate) fn tail(id: &RecordId) -> Vec<u8> {
     let (operation, hint) = (id.operation().as_str().as_bytes(), id.hint().as_str().as_bytes());
@@ -171,9 +140,7 @@ pub(crate) fn elsewhere(apart: Apart) -> Vec<u8> {
 }
 
 /// Reads a record, which the server read at `now` milliseconds.
-///
-/// Times that are counted from its claim are made absolute by when its key `expires`; without that they stay as they are.
-pub(crate) fn read(raw: Bytes, now: i64, expires: Option<i64>) -> Result<Found, StoreError> {
+pub(crate) fn read(raw: Bytes, now: i64) -> Result<Found, StoreError> {
     match raw.first() {
         Some(&VERSION) => {}
         Some(_) => return Err(corrupt("a layout")),
@@ -183,17 +150,9 @@ pub(crate) fn read(raw: Bytes, now: i64, expires: Option<i64>) -> Result<Found, 
     let (times, rest) = rest.split_at_checked(TIMES_LEN).ok_or_else(|| corrupt("times"))?;
     let (operation, rest) = text(rest).ok_or_else(|| corrupt("an operation"))?;
     let (hint, rest) = text(rest).ok_or_else(|| corrupt("a hint"))?;
-    let written = |at: usize| times[8 * at..].first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes));
-    let claimed_at = match expires {
-        Some(expires) if written(0) == 0 => {
-            // Without its expiry nobody can tell how old the claim is.
-            (expires + 1).checked_sub(written(2)).filter(|at| *at > 0).ok_or_else(|| corrupt("an expiry"))?
-        }
-        _ => 0,
-    };
     let time = |at: usize| {
-        let millis = written(at);
-        if millis == NEVER_MILLIS { NEVER } else { millis.saturating_add(claimed_at).saturating_mul(MICROS) }
+        let millis = times[8 * at..].first_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes));
+        if millis == NEVER_MILLIS { NEVER } else { millis.saturating_mul(MICROS) }
     };
     let (answer, apart) = match rest.split_first() {
         Some((&NO_ANSWER, [])) => (None, None),

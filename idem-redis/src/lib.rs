@@ -4,7 +4,6 @@
 //! on the server, see `scripts/`.
 
 mod builder;
-mod clock;
 mod ear;
 mod fault;
 mod layout;

@@ -13,14 +13,12 @@ use redis::Value as Reply;
 use tokio::time::Instant;
 
 use crate::builder::Choices;
-use crate::clock::Clock;
 use crate::fault::unexpected;
 use crate::layout::{self, Apart, Found, millis};
 use crate::line::{Ask, Lines};
 use crate::place::Place;
 use crate::replicas::Replicas;
 use crate::script::{Script, Scripts, Value};
-use crate::server;
 
 /// How much longer than its record says, and than a step can take, an answer of its own key is kept.
 const SLACK: Duration = Duration::from_mins(1);
@@ -32,17 +30,7 @@ pub(crate) struct Records {
     /// `None` where none is waited for.
     replicas: Option<Replicas>,
     scripts: Scripts,
-    clock: Clock,
     choices: Choices,
-}
-
-/// What came of a claim without a script.
-#[expect(clippy::large_enum_variant, reason = "it is looked into at once, and kept nowhere")]
-enum Plainly {
-    Claimed,
-    Found(Found),
-    /// Nothing, that is to be told without the server's clock.
-    Cannot,
 }
 
 /// An answer as its record is to have it.
@@ -58,7 +46,6 @@ impl Records {
             lines: Lines::new(place, connections, limits),
             replicas: (replicas > 0).then(|| Replicas::new(place, replicas, limits)),
             scripts: Scripts::new(),
-            clock: Clock::default(),
             choices,
         }
     }
@@ -84,59 +71,8 @@ impl Records {
         self.lines.of(&[0; 32]).ask(&Ask::Plain(&redis::cmd("INFO")), self.deadline()).await
     }
 
-    /// Looks at the server's clock; if that cannot be, the first reply that has its time will do.
-    pub(crate) async fn look_at_clock(&self) {
-        let asked = Instant::now();
-        let told = self.lines.of(&[0; 32]).ask(&Ask::Plain(&redis::cmd("TIME")), self.deadline()).await;
-        if let Some(now) = told.ok().as_ref().and_then(server::millis) {
-            self.clock.is(now, asked);
-        }
-    }
-
     /// Claims a record that is absent, or reads what is there.
     pub(crate) async fn claim(
-        &self,
-        id: &RecordId,
-        claim: &Claim,
-        by: Instant,
-    ) -> Result<Option<Found>, StoreError> {
-        match self.claim_plainly(id, claim, by).await? {
-            Plainly::Claimed => Ok(None),
-            Plainly::Found(found) => Ok(Some(found)),
-            Plainly::Cannot => self.claim_by_script(id, claim, by).await,
-        }
-    }
-
-    /// Claims without a script, which takes the server a third of the time, if what there is can be told without its clock.
-    async fn claim_plainly(&self, id: &RecordId, claim: &Claim, by: Instant) -> Result<Plainly, StoreError> {
-        let life = layout::life(claim);
-        let Some(about) = self.clock.about() else { return Ok(Plainly::Cannot) };
-        // What stays for ever has no expiry to count from, and who waits for replicas has to know whether it wrote.
-        if !(2..layout::NEVER_MILLIS).contains(&life) || self.replicas.is_some() {
-            return Ok(Plainly::Cannot);
-        }
-        let (key, record) = (self.choices.names.record(id), layout::fresh(id, claim, life));
-        let mut set = redis::Cmd::with_capacity(6, key.len() + record.len() + 40);
-        set.arg("SET").arg(key).arg(record).arg("NX").arg("GET").arg("PX").arg(life - 1);
-        match self.lines.of(id.digest()).ask(&Ask::Plain(&set), by).await {
-            Ok(Reply::Nil) => Ok(Plainly::Claimed),
-            Ok(Reply::BulkString(raw)) => {
-                let mut found = layout::read(Bytes::from(raw), about, None)?;
-                if !found.tells_without_clock(claim) {
-                    return Ok(Plainly::Cannot);
-                }
-                // It is there, so it has not expired, whatever is told of the clock.
-                found.row.now = found.row.now.min(found.row.expires_at - 1);
-                Ok(Plainly::Found(found))
-            }
-            Ok(_) => Err(unexpected()),
-            // It may still tell what there is.
-            Err(error) if error.kind() == StoreErrorKind::Full => Ok(Plainly::Cannot),
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn claim_by_script(
         &self,
         id: &RecordId,
         claim: &Claim,
@@ -148,10 +84,9 @@ impl Records {
             Value::Int(millis(claim.lease)),
             Value::Int(layout::life(claim)),
         ];
-        let asked = Instant::now();
         match self.run_safely(&self.scripts.claim, id, &values, by).await? {
             Reply::Int(1) => Ok(None),
-            reply => self.found(reply, asked)?.ok_or_else(unexpected).map(Some),
+            reply => found(reply)?.ok_or_else(unexpected).map(Some),
         }
     }
 
@@ -256,8 +191,8 @@ impl Records {
         what: &Found,
         by: Instant,
     ) -> Result<Option<Found>, StoreError> {
-        let values = [Value::Int(what.created()), self.channel()];
-        self.find(&self.scripts.forget, id, &values, by).await
+        let values = [Value::Bytes(what.created()), self.channel()];
+        found(self.run(&self.scripts.forget, id, &values, by).await?)
     }
 
     /// Notes that the end of a flight is awaited; `false` if the record is not in flight.
@@ -266,7 +201,7 @@ impl Records {
     }
 
     pub(crate) async fn look_up(&self, id: &RecordId, by: Instant) -> Result<Option<Found>, StoreError> {
-        self.find(&self.scripts.look_up, id, &[], by).await
+        found(self.run(&self.scripts.look_up, id, &[], by).await?)
     }
 
     /// Reads an answer that has a key of its own into the row; `false` if it has none, or it is not there any more.
@@ -351,38 +286,20 @@ impl Records {
         replicas.ask(&Ask::Script { script, key, values, wait: Some(replicas.wait) }, by).await
     }
 
-    /// Runs a script that replies with a record, if there is one.
-    async fn find(
-        &self,
-        script: &Script,
-        id: &RecordId,
-        values: &[Value<'_>],
-        by: Instant,
-    ) -> Result<Option<Found>, StoreError> {
-        let asked = Instant::now();
-        self.found(self.run(script, id, values, by).await?, asked)
-    }
-
-    /// The record in a reply that has one.
-    fn found(&self, reply: Reply, asked: Instant) -> Result<Option<Found>, StoreError> {
-        let mut parts = match reply {
-            Reply::Int(0) => return Ok(None),
-            Reply::Array(parts) => parts.into_iter(),
-            _ => return Err(unexpected()),
-        };
-        let (now, raw, expires) = match (parts.next(), parts.next(), parts.next()) {
-            (Some(Reply::Int(now)), Some(Reply::BulkString(raw)), None) => (now, raw, None),
-            (Some(Reply::Int(now)), Some(Reply::BulkString(raw)), Some(Reply::Int(expires))) => {
-                (now, raw, Some(expires))
-            }
-            _ => return Err(unexpected()),
-        };
-        self.clock.is(now, asked);
-        layout::read(Bytes::from(raw), now, expires).map(Some)
-    }
-
     fn channel(&self) -> Value<'_> {
         Value::Bytes(self.choices.names.channel().as_bytes())
+    }
+}
+
+/// The record in a reply that has one.
+fn found(reply: Reply) -> Result<Option<Found>, StoreError> {
+    match reply {
+        Reply::Int(0) => Ok(None),
+        Reply::Array(parts) => match <[Reply; 2]>::try_from(parts) {
+            Ok([Reply::Int(now), Reply::BulkString(raw)]) => layout::read(Bytes::from(raw), now).map(Some),
+            _ => Err(unexpected()),
+        },
+        _ => Err(unexpected()),
     }
 }
 

@@ -67,17 +67,6 @@ pub(crate) fn check(info: &Value, allow_eviction: bool) -> Result<(), StoreError
     }
 }
 
-/// The milliseconds in a reply to `TIME`.
-pub(crate) fn millis(time: &Value) -> Option<i64> {
-    let Value::Array(parts) = time else { return None };
-    let number = |part: &Value| match part {
-        Value::BulkString(digits) => str::from_utf8(digits).ok()?.parse::<i64>().ok(),
-        _ => None,
-    };
-    let (seconds, micros) = (number(parts.first()?)?, number(parts.get(1)?)?);
-    seconds.checked_mul(1_000)?.checked_add(micros / 1_000)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
