@@ -1,5 +1,6 @@
 //! One call on its way: claim, run, complete or release, each fenced by the owner.
 
+use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +22,10 @@ use crate::policy::{OnCrash, Policy, Verdict};
 use crate::record::{Record, RecordId, State};
 use crate::run::{RUN, Run};
 use crate::store::{Claim, Claimed, Fenced, Release, StoreError, StoreErrorKind};
-use crate::sync::{AtomicBool, Instant, Ordering, sleep};
+use crate::sync::{AtomicBool, Instant, Ordering};
 use crate::telemetry::Trouble;
 use crate::tracker::Active;
-use crate::within::within;
+use crate::within::{repeated, within};
 
 /// One call on its way; shared by the caller's future, the run and what goes on in the background.
 pub(crate) struct Flight {
@@ -137,34 +138,27 @@ impl Flight {
     /// Asks for the claim, and asks again where the connection broke, or where the grant came so late that its lease
     /// may be over: the owner makes that safe.
     async fn ask(&self) -> Result<(Claimed, Instant), StoreError> {
-        const TRIES: u32 = 3;
-        let begun = Instant::now();
-        let mut since = begun;
-        let mut tries = 1;
-        loop {
-            let left = self.store_timeout().saturating_sub(since - begun);
-            let error = match within(left, self.engine.0.store.claim(&self.id, &self.claim)).await {
-                // A lease that outlasts the store's time-out cannot be over yet; no need to ask the clock.
-                Ok(Claimed::Granted { .. })
-                    if self.claim.lease <= self.store_timeout() && since.elapsed() >= self.claim.lease =>
-                {
-                    StoreError::with_source(
-                        StoreErrorKind::TimedOut,
-                        "the lease is shorter than the claim took",
-                    )
-                }
-                Err(error) if error.kind() == StoreErrorKind::Unavailable => {
-                    sleep(Duration::from_millis(10) * tries).await;
-                    error
-                }
-                answer => return answer.map(|claimed| (claimed, since)),
-            };
-            since = Instant::now();
-            if tries == TRIES || since - begun >= self.store_timeout() {
-                return Err(error);
-            }
-            tries += 1;
+        repeated(self.store_timeout(), || self.ask_once()).await
+    }
+
+    async fn ask_once(&self) -> Result<(Claimed, Instant), StoreError> {
+        let since = Instant::now();
+        let mut step = self.engine.0.store.claim(&self.id, &self.claim);
+        let mut was_pending = false;
+        let claimed = poll_fn(|cx| {
+            let polled = step.as_mut().poll(cx);
+            was_pending |= polled.is_pending();
+            polled
+        })
+        .await?;
+        // What was granted at once cannot be over yet; no need to ask the clock.
+        if was_pending && matches!(claimed, Claimed::Granted { .. }) && since.elapsed() >= self.claim.lease {
+            return Err(StoreError::with_source(
+                StoreErrorKind::TimedOut,
+                "the claim was granted, and took as long as its lease",
+            ));
         }
+        Ok((claimed, since))
     }
 
     /// Answers a live key while there is no room for a new one.
@@ -333,7 +327,7 @@ impl Flight {
     }
 
     pub(crate) async fn try_look_up(&self) -> Result<Option<Record>, StoreError> {
-        within(self.store_timeout(), self.engine.0.store.look_up(&self.id)).await
+        repeated(self.store_timeout(), || self.engine.0.store.look_up(&self.id)).await
     }
 
     pub(crate) async fn changed(&self, at_most: Duration) {

@@ -2,7 +2,6 @@
 
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
@@ -18,12 +17,11 @@ use crate::outcome::{Outcome, Stored};
 use crate::policy::{OnDisconnect, Verdict};
 use crate::run::{RUN, Run};
 use crate::store::{Claimed, Fenced, Release, StoreError, StoreErrorKind};
-use crate::sync::{Instant, sleep};
 use crate::telemetry::Watch;
 use crate::tracker::Active;
 use crate::transaction::{Begun, Ending, RecordEnd, Slot, TransactionalStore, Tx, Writes};
 use crate::value::Keep;
-use crate::within::within;
+use crate::within::{repeated, until};
 
 impl<S: TransactionalStore> Call<Arc<S>> {
     /// Runs the work once in a transaction: its writes and its `Ok`, stored as JSON, are committed together.
@@ -312,23 +310,7 @@ async fn ask<S: TransactionalStore>(
     flight: &Flight,
     store: &S,
 ) -> Result<Begun<S::Transaction, S::Hold>, StoreError> {
-    const TRIES: u32 = 3;
-    let begun = Instant::now();
-    let mut tries = 1;
-    loop {
-        let left = flight.store_timeout().saturating_sub(begun.elapsed());
-        match within(left, store.begin(flight.id(), flight.asked())).await {
-            Err(error)
-                if error.kind() == StoreErrorKind::Unavailable
-                    && tries < TRIES
-                    && begun.elapsed() < flight.store_timeout() =>
-            {
-                sleep(Duration::from_millis(10) * tries).await;
-                tries += 1;
-            }
-            result => return result,
-        }
-    }
+    repeated(flight.store_timeout(), || store.begin(flight.id(), flight.asked())).await
 }
 
 /// Runs the work in the transaction, and commits what its verdict says.
@@ -352,7 +334,7 @@ where
     let (slot, tx) = Slot::lend(transaction);
     let body = RUN.scope(run.clone(), async move { work(tx, run).await });
     let body = AssertUnwindSafe(body).catch_unwind();
-    let ended = within(flight.policy().max_run, async { Ok(body.await) }).await;
+    let ended = until(flight.policy().max_run, async { Ok(body.await) }).await;
     let (end, verdict, writes) = match ended {
         Ok(Ok((result, verdict, writes))) => (Ok(result), verdict, writes),
         Ok(Err(panic)) => (Err(Some(panic)), Verdict::Fail, Writes::Undo),

@@ -11,18 +11,52 @@ use crate::store::{StoreError, StoreErrorKind};
 use crate::sync::sleep;
 
 /// Takes a step of the store, and gives it up after `limit`. The timer is made only if the step is not ready at once.
+///
+/// The limit is counted in quarters. A process that stood still, paused or on a machine that slept, finds its timers
+/// run out although the step had no time: that costs one quarter, and the step still has the others.
 pub(crate) fn within<T, F>(limit: Duration, step: F) -> Within<F>
 where
     F: Future<Output = Result<T, StoreError>>,
 {
-    Within { step, limit, timer: None }
+    const QUARTERS: u32 = 4;
+    Within { step, part: limit / QUARTERS, parts: QUARTERS, timer: None }
+}
+
+/// As [`within`], by the wall clock: for the caller's own work, which may not go on long after it was given up.
+pub(crate) fn until<T, F>(limit: Duration, work: F) -> Within<F>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    Within { step: work, part: limit, parts: 1, timer: None }
+}
+
+/// Takes a step that may be taken twice, and takes it again where the connection broke or the store took too long: up to
+/// three times, and for no longer than `limit` in all.
+pub(crate) async fn repeated<T, F>(limit: Duration, mut step: impl FnMut() -> F) -> Result<T, StoreError>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    const AGAIN: u32 = 2;
+    within(limit, async {
+        for tries in 1..=AGAIN {
+            match step().await {
+                Err(error)
+                    if matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut) => {}
+                result => return result,
+            }
+            sleep(Duration::from_millis(10) * tries).await;
+        }
+        step().await
+    })
+    .await
 }
 
 pin_project! {
     pub(crate) struct Within<F> {
         #[pin]
         step: F,
-        limit: Duration,
+        part: Duration,
+        parts: u32,
         timer: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     }
 }
@@ -38,9 +72,13 @@ where
         if let Poll::Ready(result) = this.step.poll(cx) {
             return Poll::Ready(result);
         }
-        let limit = *this.limit;
-        let timer = this.timer.get_or_insert_with(|| Box::pin(sleep(limit)));
-        ready!(timer.as_mut().poll(cx));
+        let part = *this.part;
+        while *this.parts > 0 {
+            let timer = this.timer.get_or_insert_with(|| Box::pin(sleep(part)));
+            ready!(timer.as_mut().poll(cx));
+            *this.timer = None;
+            *this.parts -= 1;
+        }
         Poll::Ready(Err(StoreError::new(StoreErrorKind::TimedOut)))
     }
 }

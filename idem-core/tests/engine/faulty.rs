@@ -36,6 +36,9 @@ pub(crate) enum Fault {
     Slow(Duration),
     /// The step is taken at once, and its reply takes so long.
     SlowReply(Duration),
+    /// The step is taken at once, and its reply takes so long of the process's own time, in ten waits: while the process
+    /// stands still only one of them goes by.
+    SlowReplyInWaits(Duration),
     /// The step is taken so much later, also if nobody waits for it any more. Claims only.
     Late(Duration),
 }
@@ -118,6 +121,13 @@ impl<S: Store> Faulty<S> {
             Some(Fault::SlowReply(pause)) => {
                 let taken = take.await;
                 tokio::time::sleep(pause).await;
+                taken
+            }
+            Some(Fault::SlowReplyInWaits(pause)) => {
+                let taken = take.await;
+                for _ in 0..10 {
+                    tokio::time::sleep(pause / 10).await;
+                }
                 taken
             }
             Some(Fault::Hang | Fault::Late(_)) => std::future::pending().await,

@@ -8,4 +8,5 @@ mod faults;
 mod faulty;
 mod leases;
 mod operators;
+mod paused;
 mod support;
