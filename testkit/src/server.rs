@@ -43,7 +43,6 @@ pub struct Server<P> {
 /// A server of our own.
 #[derive(Debug)]
 struct Ours {
-    // Dropped first: nobody is to be left when the folder is removed.
     running: Option<Child>,
     watchdog: Watchdog,
     account: Account,
@@ -192,6 +191,17 @@ impl Ours {
         let program = P::program(self.account, self.watchdog.folder(), self.port, &self.settings);
         self.running = Some(start(program, &self.watchdog, P::READY)?);
         Ok(())
+    }
+}
+
+impl Drop for Ours {
+    fn drop(&mut self) {
+        self.watchdog.end();
+        if let Some(mut server) = self.running.take() {
+            // When its first thread has ended the others may still have its port; when this returns nobody has.
+            let _ = server.kill();
+            let _ = server.wait();
+        }
     }
 }
 

@@ -63,11 +63,16 @@ impl Watchdog {
         writeln!(self.told.as_ref().expect("open until it is dropped"), "{line}")
             .expect("a watchdog that listens");
     }
+
+    /// Ends the server and removes the folder, now.
+    pub(crate) fn end(&mut self) {
+        self.told = None;
+        let _ = self.dog.wait();
+    }
 }
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        self.told = None;
-        let _ = self.dog.wait();
+        self.end();
     }
 }
