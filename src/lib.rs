@@ -67,6 +67,7 @@
 //! | `client` | `idem::client`, for those who send: keys and retries over reqwest 0.13 |
 //! | `tower` | `idem::tower`, a layer for whole routers: axum, hyper, tonic |
 //! | `metrics` | the counters `idem_calls_total` and `idem_troubles_total` of the `metrics` crate |
+//! | `encryption` | [`Builder::encrypt_answers`]: stored answers encrypted at rest |
 //! | `uuid` | `Uuid` as a key or a scope |
 //!
 //! The oldest supported Rust is 1.95.
@@ -97,7 +98,8 @@ pub mod client;
     feature = "axum",
     feature = "actix-web",
     feature = "client",
-    feature = "tower"
+    feature = "tower",
+    feature = "encryption"
 ))]
 pub mod guide;
 
@@ -110,6 +112,8 @@ pub use idem_core::error::{Error, ErrorKind};
 pub use idem_core::global::{global, set_global};
 pub use idem_core::join::{Joined, Part};
 pub use idem_core::key::{Key, Scope, ToKey};
+#[cfg(feature = "encryption")]
+pub use idem_core::keyring::Keyring;
 pub use idem_core::outcome::Outcome;
 pub use idem_core::policy::{
     Expired, InFlight, Mark, Missing, OnCrash, OnDisconnect, OnStoreError, Policy, Verdict,

@@ -6,15 +6,39 @@ use bytes::{BufMut, Bytes, BytesMut};
 
 /// The stored answer of a finished request: a small header, then the encoded outcome.
 ///
-/// Durable format, version 1: `version u8 | kind u8 | codec u8 | transform u8 | payload`. The transform is 0 (plain);
-/// others are reserved for compression and encryption. Stores keep the bytes as they are and never look inside.
-/// `Debug` shows the length only.
+/// Durable format, version 1: `version u8 | kind u8 | codec u8 | transform u8 | payload`. The transform is
+///
+/// - 0, plain: the payload is the encoded outcome;
+/// - 1, sealed (feature `encryption`): the payload is `key id u32 | nonce [u8; 24] | text | tag [u8; 16]`, and text and
+///   tag are the encoded outcome under XChaCha20-Poly1305. The associated data is the header as it stands, the key id and
+///   the 32 bytes of the record's identity, so that an answer opens as the answer of its own record only.
+///
+/// Others are reserved. Numbers are big-endian. Stores keep the bytes as they are and never look inside. `Debug` shows the
+/// length only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Answer(Bytes);
 
 const VERSION: u8 = 1;
-const PLAIN: u8 = 0;
-const HEADER_LEN: usize = 4;
+pub(crate) const HEADER_LEN: usize = 4;
+
+/// What was done to the outcome before it was stored.
+#[derive(Clone, Copy)]
+pub(crate) enum Transform {
+    Plain = 0,
+    Sealed = 1,
+}
+
+#[cfg(feature = "encryption")]
+impl Transform {
+    pub(crate) const fn is_of(self, [version, _, _, transform]: [u8; HEADER_LEN]) -> bool {
+        version == VERSION && transform == self as u8
+    }
+
+    /// The same header, with this transform.
+    pub(crate) const fn mark(self, [version, kind, codec, _]: [u8; HEADER_LEN]) -> [u8; HEADER_LEN] {
+        [version, kind, codec, self as u8]
+    }
+}
 
 /// Tells whether an answer holds the whole outcome.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +111,7 @@ impl Answer {
             AnswerKind::Full => 0,
             AnswerKind::Tombstone => 1,
         };
-        [VERSION, kind, codec.id(), PLAIN]
+        [VERSION, kind, codec.id(), Transform::Plain as u8]
     }
 
     /// Takes the bytes that a store kept; they are looked at when the answer is [opened](Answer::open).
@@ -107,21 +131,28 @@ impl Answer {
     /// When the bytes are no envelope of a version, codec and transform that this release knows. That is an error,
     /// never a reason to run the work again.
     pub fn open(&self) -> Result<(AnswerKind, Codec, Bytes), Undecodable> {
-        let [version, kind, codec, transform] =
-            *self.0.first_chunk::<HEADER_LEN>().ok_or(Undecodable("it is shorter than its header"))?;
+        let [version, kind, codec, transform] = *self
+            .0
+            .first_chunk::<HEADER_LEN>()
+            .ok_or(Undecodable::because("it is shorter than its header"))?;
         if version != VERSION {
-            return Err(Undecodable("its envelope has a version that this release does not know"));
+            return Err(Undecodable::because("its envelope has a version that this release does not know"));
         }
-        if transform != PLAIN {
-            return Err(Undecodable("it is transformed in a way that this release does not know"));
+        if transform == Transform::Sealed as u8 {
+            return Err(Undecodable::because(
+                "it is encrypted; it takes the feature `encryption` and an engine with its key to read it",
+            ));
+        }
+        if transform != Transform::Plain as u8 {
+            return Err(Undecodable::because("it is transformed in a way that this release does not know"));
         }
         let kind = match kind {
             0 => AnswerKind::Full,
             1 => AnswerKind::Tombstone,
-            _ => return Err(Undecodable("its kind is not one that this release knows")),
+            _ => return Err(Undecodable::because("its kind is not one that this release knows")),
         };
-        let codec =
-            Codec::from_id(codec).ok_or(Undecodable("its codec is not one that this release knows"))?;
+        let codec = Codec::from_id(codec)
+            .ok_or(Undecodable::because("its codec is not one that this release knows"))?;
         Ok((kind, codec, self.0.slice(HEADER_LEN..)))
     }
 }
@@ -134,18 +165,37 @@ impl fmt::Debug for Answer {
 
 /// Why a stored answer could not be read; says what is wrong with it, never what it holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Undecodable(pub(crate) &'static str);
+pub struct Undecodable(Fault);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    Because(&'static str),
+    #[cfg(feature = "encryption")]
+    WithoutKey(u32),
+}
 
 impl Undecodable {
     /// For codecs outside this module.
     pub const fn because(reason: &'static str) -> Self {
-        Self(reason)
+        Self(Fault::Because(reason))
+    }
+
+    /// It is sealed, and the keyring has no key with this id.
+    #[cfg(feature = "encryption")]
+    pub(crate) const fn without_key(id: u32) -> Self {
+        Self(Fault::WithoutKey(id))
     }
 }
 
 impl fmt::Display for Undecodable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0)
+        match self.0 {
+            Fault::Because(reason) => f.write_str(reason),
+            #[cfg(feature = "encryption")]
+            Fault::WithoutKey(id) => {
+                write!(f, "it is encrypted with the key {id}, which this engine's keyring does not have")
+            }
+        }
     }
 }
 

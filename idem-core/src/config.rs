@@ -3,11 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::answer::{Answer, Undecodable};
 use crate::detach::Carry;
 use crate::engine::Idempotency;
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Secrets;
 use crate::policy::{Expired, InFlight, Missing, OnCrash, OnDisconnect, OnStoreError, Policy};
+use crate::record::RecordId;
 use crate::store::Store;
 use crate::transaction::TransactionalStore;
 use crate::transactional::Transactional;
@@ -22,6 +24,8 @@ pub struct Config {
     #[cfg(feature = "http")]
     pub(crate) http: Arc<crate::http::policy::HttpPolicy>,
     pub(crate) secrets: Secrets,
+    #[cfg(feature = "encryption")]
+    pub(crate) keyring: crate::keyring::Keyring,
     pub(crate) carry: Option<Carry>,
 }
 
@@ -44,6 +48,25 @@ impl Config {
     pub fn http(&self) -> &Arc<crate::http::policy::HttpPolicy> {
         &self.http
     }
+
+    /// The answer as the store keeps it for this record.
+    #[cfg_attr(not(feature = "encryption"), allow(unused_variables, clippy::unused_self))]
+    pub(crate) fn seal(&self, id: &RecordId, answer: Answer) -> Answer {
+        #[cfg(feature = "encryption")]
+        let answer = self.keyring.seal(id, answer);
+        answer
+    }
+
+    /// The answer that the store kept for this record.
+    #[cfg_attr(
+        not(feature = "encryption"),
+        allow(unused_variables, clippy::unused_self, clippy::unnecessary_wraps)
+    )]
+    pub(crate) fn open(&self, id: &RecordId, answer: Answer) -> Result<Answer, Undecodable> {
+        #[cfg(feature = "encryption")]
+        let answer = self.keyring.open(id, answer)?;
+        Ok(answer)
+    }
 }
 
 impl Default for Config {
@@ -56,6 +79,8 @@ impl Default for Config {
             #[cfg(feature = "http")]
             http: Arc::default(),
             secrets: Secrets::none(),
+            #[cfg(feature = "encryption")]
+            keyring: crate::keyring::Keyring::none(),
             carry: None,
         }
     }
@@ -186,6 +211,13 @@ impl<S> Builder<S> {
     /// Keys the fingerprints with a secret, so that a leaked table does not give away low-entropy payloads.
     pub fn fingerprint_secrets(mut self, secrets: Secrets) -> Self {
         self.config.secrets = secrets;
+        self
+    }
+
+    /// Encrypts answers before the store has them, and opens those that it kept. Default: they are stored in clear.
+    #[cfg(feature = "encryption")]
+    pub fn encrypt_answers(mut self, keyring: crate::keyring::Keyring) -> Self {
+        self.config.keyring = keyring;
         self
     }
 

@@ -181,6 +181,7 @@ impl Idempotency {
     ///
     /// When the store cannot be reached; the record may be settled.
     pub async fn settle(&self, id: &RecordId, answer: crate::answer::Answer) -> Result<Settled, Error> {
+        let answer = self.0.config.seal(id, answer);
         let how = Settle::Complete { answer, retention: self.0.config.policy.retention() };
         self.ask(self.0.store.settle(id, &how)).await.map_err(|error| error.at(id))
     }

@@ -272,7 +272,7 @@ impl Patience {
         claimed: Claimed,
     ) -> Result<Option<Stored>, Error> {
         match (claimed, self.deadline) {
-            (Claimed::Completed { answer, expires_in }, _) => Ok(Some(Stored::new(answer, expires_in))),
+            (Claimed::Completed { answer, expires_in }, _) => flight.opened(answer, expires_in).map(Some),
             (Claimed::InFlight { lease_left }, Some(deadline)) if Instant::now() < deadline => {
                 // A store may return from a wait at once, and again: its holder must get to run.
                 if self.waited.is_some_and(|since| since.elapsed() < Duration::from_millis(1)) {

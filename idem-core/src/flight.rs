@@ -283,6 +283,19 @@ impl Flight {
         self.release(how, active).await
     }
 
+    /// The answer as the store keeps it.
+    pub(crate) fn seal(&self, answer: Answer) -> Answer {
+        self.config().seal(&self.id, answer)
+    }
+
+    /// A stored answer on its way to its caller.
+    pub(crate) fn opened(&self, answer: Answer, expires_in: Duration) -> Result<Stored, Error> {
+        match self.config().open(&self.id, answer) {
+            Ok(answer) => Ok(Stored::new(answer, expires_in)),
+            Err(error) => Err(Error::from_replay(error.into()).at(&self.id)),
+        }
+    }
+
     /// Stores the answer; if the store cannot say, goes on in the background and counts as held.
     async fn complete(
         self: &Arc<Self>,
@@ -303,9 +316,11 @@ impl Flight {
         }
     }
 
+    /// Asks the store once to take the answer.
     pub(crate) async fn try_complete(&self, answer: &Answer) -> Result<Fenced, StoreError> {
+        let answer = self.seal(answer.clone());
         let shared = &self.engine.0;
-        let step = shared.store.complete(&self.id, self.claim.owner, answer, self.policy.retention());
+        let step = shared.store.complete(&self.id, self.claim.owner, &answer, self.policy.retention());
         within(self.store_timeout(), step).await
     }
 
@@ -351,7 +366,7 @@ impl Flight {
             Err(error) => Err(lost(Error::new(ErrorKind::LeaseLost).with_source(error))),
             Ok(None) => Err(lost(Error::new(ErrorKind::LeaseLost))),
             Ok(Some(record)) => match self.judge(record) {
-                Some(Claimed::Completed { answer, expires_in }) => Ok(Stored::new(answer, expires_in)),
+                Some(Claimed::Completed { answer, expires_in }) => self.opened(answer, expires_in),
                 Some(Claimed::InFlight { lease_left }) => {
                     let error = Error::new(ErrorKind::InFlight);
                     Err(lost(error).in_state(State::InFlight, Some(lease_left)))

@@ -45,8 +45,9 @@ impl<S: TransactionalStore> Call<Arc<S>> {
                 let run = Run::new(flight.clone(), attempt);
                 Ok(Joined::Granted(Part { store, flight, run, _active: active }))
             }
-            Claimed::Completed { answer, .. } => {
-                let value = crate::value::replay_value(&answer);
+            Claimed::Completed { answer, expires_in } => {
+                let stored = flight.opened(answer, expires_in)?;
+                let value = crate::value::replay_value(stored.answer());
                 value.map(Joined::Replayed).map_err(|error| Error::from_replay(error).at(flight.id()))
             }
             refused => Err(flight.refusal(&refused)),
@@ -91,6 +92,7 @@ impl<S: TransactionalStore> Part<S> {
         let Verdict::Complete(answer) = crate::value::kept(&self.run, value) else {
             return Err(Error::new(ErrorKind::Misuse).at(self.flight.id()));
         };
+        let answer = self.flight.seal(answer);
         let record = RecordEnd::Complete(answer, self.flight.policy().retention());
         self.end(connection, Ending { record, writes: Writes::Keep }).await
     }

@@ -22,6 +22,8 @@ pub mod global;
 pub mod http;
 pub mod join;
 pub mod key;
+#[cfg(feature = "encryption")]
+pub mod keyring;
 mod lease;
 #[cfg(feature = "memory")]
 pub mod memory;

@@ -377,7 +377,9 @@ async fn conclude<S: TransactionalStore>(
     };
     let binding = flight.policy().ttl;
     let (record, writes) = match verdict {
-        Verdict::Complete(answer) => (RecordEnd::Complete(answer, flight.policy().retention()), writes),
+        Verdict::Complete(answer) => {
+            (RecordEnd::Complete(flight.seal(answer), flight.policy().retention()), writes)
+        }
         // A crash undoes what was done, so there is nothing whose outcome could be unknown.
         Verdict::Fail | Verdict::Retryable => {
             (RecordEnd::Release(Release::KeepBinding(binding)), Writes::Undo)

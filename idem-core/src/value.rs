@@ -205,7 +205,7 @@ pub(crate) fn replay_value<T: DeserializeOwned>(answer: &Answer) -> Result<T, Re
     match answer.open()? {
         (AnswerKind::Tombstone, ..) => Err(ReplayError::Tombstone(Tombstone::default())),
         (AnswerKind::Full, Codec::JsonOk, json) => decode(&json),
-        _ => Err(Undecodable("it is no `Ok` of a function").into()),
+        _ => Err(Undecodable::because("it is no `Ok` of a function").into()),
     }
 }
 
@@ -219,12 +219,12 @@ where
         (AnswerKind::Tombstone, ..) => Err(ReplayError::Tombstone(Tombstone::default())),
         (AnswerKind::Full, Codec::JsonOk, json) => decode(&json).map(Ok),
         (AnswerKind::Full, Codec::JsonErr, json) => decode(&json).map(Err),
-        _ => Err(Undecodable("it is no result of a function").into()),
+        _ => Err(Undecodable::because("it is no result of a function").into()),
     }
 }
 
 fn decode<T: DeserializeOwned>(json: &[u8]) -> Result<T, ReplayError> {
     // The cause is left out: serde_json quotes the text it stumbles over.
     serde_json::from_slice(json)
-        .map_err(|_| Undecodable("its JSON is not what the function's type reads").into())
+        .map_err(|_| Undecodable::because("its JSON is not what the function's type reads").into())
 }

@@ -14,6 +14,7 @@
     feature = "mysql",
     feature = "redis",
     feature = "tower",
+    feature = "encryption",
     feature = "uuid"
 ))]
 
@@ -31,6 +32,7 @@ mod ways;
 
 mod answers;
 mod crashes;
+mod encrypted;
 mod fingerprint;
 mod identity;
 mod key;
@@ -251,6 +253,13 @@ on_every_store! {
             what_belongs_to_one_connection_moment_or_caller_is_not_replayed
             a_streamed_answer_is_replayed_byte_for_byte_with_its_length
             an_empty_answer_is_told_apart_from_none;
+    }
+    encrypted {
+        "encryption":
+            with_a_keyring_the_store_keeps_nothing_of_an_answer_in_clear
+            an_answer_that_was_tampered_with_is_an_error_and_never_a_second_run
+            answers_are_replayed_across_the_rotation_of_their_key_and_not_after_it_is_dropped
+            an_answer_that_the_store_does_not_take_is_an_encrypted_tombstone;
     }
     crashes {
         "6.1":

@@ -1,8 +1,15 @@
 //! The attribute's `transaction = tx`, on every store that has transactions: what the work writes is committed with its
 //! answer, or is not there.
-#![cfg(all(feature = "axum", feature = "mysql", feature = "postgres", feature = "sqlite"))]
+#![cfg(all(
+    feature = "axum",
+    feature = "encryption",
+    feature = "mysql",
+    feature = "postgres",
+    feature = "sqlite"
+))]
 
 mod answer;
+mod encrypted;
 mod functions;
 mod handlers;
 
@@ -33,6 +40,7 @@ mod mysql {
 
     super::functions::tests!();
     super::handlers::tests!();
+    super::encrypted::tests!();
 }
 
 mod postgres {
@@ -59,6 +67,7 @@ mod postgres {
 
     super::functions::tests!();
     super::handlers::tests!();
+    super::encrypted::tests!();
 }
 
 mod sqlite {
@@ -86,4 +95,5 @@ mod sqlite {
 
     super::functions::tests!();
     super::handlers::tests!();
+    super::encrypted::tests!();
 }

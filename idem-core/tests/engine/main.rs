@@ -3,6 +3,8 @@
 
 mod calls;
 mod disconnect;
+#[cfg(feature = "encryption")]
+mod encryption;
 mod failures;
 mod faults;
 mod faulty;
