@@ -164,7 +164,9 @@ impl Line {
             let message = format!("the server did not answer within {limit:?}");
             return Err(Fault::Broken(StoreError::with_source(StoreErrorKind::TimedOut, message)));
         };
-        unanswered.end();
+        if !self.place.is_watched() {
+            unanswered.end();
+        }
         match replied {
             Ok((reply, acknowledged)) => {
                 match wait.zip(acknowledged).and_then(|(wait, by)| wait.missing(by)) {
@@ -243,7 +245,8 @@ impl Line {
 /// A command that waits for its reply.
 ///
 /// Whoever asks may give up long before a reply is late, each time again, and a connection that is half open would never be
-/// found out: so it is given up when nobody waits any more, unless that was for a moment only.
+/// found out: so it is given up when nobody waits any more, unless that was for a moment only. A server behind Sentinels
+/// that took so long for a reply may have been replaced meanwhile without knowing it, so they are asked again.
 struct Unanswered<'a> {
     line: &'a Line,
     nth: u64,

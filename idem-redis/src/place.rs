@@ -73,6 +73,11 @@ impl Place {
         }
     }
 
+    /// Whether Sentinels watch over the server.
+    pub(crate) fn is_watched(&self) -> bool {
+        matches!(self, Self::Sentinel(_))
+    }
+
     /// Whether another server takes over if the one that has the records fails.
     pub(crate) fn fails_over(&self) -> bool {
         !matches!(self, Self::Server(_))

@@ -23,7 +23,6 @@ impl Sentinel {
     pub(crate) async fn connect(&self, limit: Duration) -> Result<MultiplexedConnection, Fault> {
         let client = self.primary(limit).await?;
         let mut connection = connect(&client, limit).await?;
-        // A primary that was cut off learns late that it is none any more; this one at least does not know better.
         let role: Value = redis::cmd("ROLE").query_async(&mut connection).await.map_err(Fault::of)?;
         let is_primary = match role {
             Value::Array(role) => {
@@ -31,10 +30,16 @@ impl Sentinel {
             }
             _ => false,
         };
-        if is_primary {
+        if !is_primary {
+            return Err(Fault::Busy(unavailable("the server that is to be the primary is a replica")));
+        }
+        // One that hung, or was cut off, learns late that it is none any more. If that was while it was connected to, the
+        // Sentinels know better.
+        let named = self.primary(limit).await?;
+        if named.get_connection_info().addr() == client.get_connection_info().addr() {
             Ok(connection)
         } else {
-            Err(Fault::Busy(unavailable("the server that is to be the primary is a replica")))
+            Err(Fault::Busy(unavailable("another server was made the primary")))
         }
     }
 

@@ -1,6 +1,10 @@
 //! Other servers take over in the middle of claims and completions: what their callers hear of it, and what is lost.
 //!
-//! `IDEM_TEST_ROUNDS=20` counts what as many failovers lose, for each number of replicas that is waited for.
+//! `IDEM_TEST_ROUNDS=20` counts what as many failovers lose, for each number of replicas that is waited for; with
+//! `--nocapture` each round says what happened.
+
+#[path = "common/rounds.rs"]
+mod rounds;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,14 +12,12 @@ use std::time::Duration;
 
 use idem_core::record::RecordId;
 use idem_core::store::{Claimed, Fenced, Store as _};
-use idem_redis::{RedisBuilder, RedisStore};
+use idem_redis::RedisStore;
 use idem_testkit::stores::claims::{DAY, HOUR, answer, claim, completed, granted, id};
-use idem_testkit::stores::writers::{Writers, Written, full_text};
+use idem_testkit::stores::writers::{Writers, full_text};
 use idem_testkit::{RedisCluster, RedisSentinels, RedisServer};
 
-/// Longer than a failover takes on a machine that does a lot else.
-const PATIENCE: Duration = Duration::from_secs(30);
-const PASSWORD: &str = "requirepass s3cret";
+use rounds::{Fate, Lost, PASSWORD, PATIENCE, behind, catch_up, fail};
 
 /// The key of a record, for which a cluster looks.
 fn key(id: &RecordId) -> String {
@@ -26,19 +28,6 @@ fn key(id: &RecordId) -> String {
 fn elsewhere(cluster: &RedisCluster, key: &str) -> usize {
     let from = cluster.primary_of(key);
     cluster.primaries().into_iter().find(|node| *node != from).unwrap()
-}
-
-fn behind(all: &RedisSentinels) -> RedisBuilder {
-    RedisStore::sentinel(all.name(), all.urls()).primary_like("redis://:s3cret@primary").timeout(PATIENCE)
-}
-
-/// Waits until a replica has what its primary has.
-fn catch_up(replica: &RedisServer, primary: &RedisServer) {
-    let offset = |server: &RedisServer, name: &str| server.info("replication")[name].parse::<u64>().unwrap();
-    let all = offset(primary, "master_repl_offset");
-    while offset(replica, "slave_repl_offset") < all {
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }
 
 /// Cuts a replica off until [`reconnect`].
@@ -58,93 +47,62 @@ fn reconnect(replica: &RedisServer) {
     replica.command(&["CONFIG", "SET", "masterauth", "s3cret"]);
 }
 
-/// What failovers have lost of what was acknowledged.
-#[derive(Debug, Default)]
-struct Lost {
-    claims: usize,
-    of_claims: usize,
-    answers: usize,
-    of_answers: usize,
-}
-
-impl Lost {
-    async fn count(&mut self, written: &Written, store: &RedisStore) {
-        self.of_claims += written.answered.len() + written.held.len() + written.lost.len();
-        self.of_answers += written.answered.len();
-        self.answers += written.answers_missing_in(store).await.len();
-        self.claims += written.claims_missing_in(store).await.len();
-    }
-}
-
-/// What becomes of a primary.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    /// It comes back as a replica.
-    Killed,
-    /// It goes on after another has taken over, and for a moment knows nothing of it.
-    Hung,
-}
-
-/// Lets primaries fail under load, and counts.
-async fn lost_when_primaries_are(fate: Fate, all: &mut RedisSentinels, replicas: u32, rounds: usize) -> Lost {
-    let store = behind(all).wait_replicas(replicas).open().await.unwrap();
-    let looking = behind(all).open().await.unwrap();
-    let mut lost = Lost::default();
-    for round in 0..rounds {
-        let name = format!("{fate:?}-{replicas}-{round}");
-        let writers = Writers::start(&store, &name).await;
-        let primary = all.primary();
-        match fate {
-            Fate::Killed => {
-                all.kill(primary);
-                all.settle();
-                all.restart(primary);
-            }
-            Fate::Hung => {
-                all.pause(primary);
-                all.settle();
-                all.resume(primary);
-            }
-        }
-        all.settle();
-        let written = writers.stop().await;
-        // Where replicas are waited for, one is missing for a while; else there was always somebody to ask in the end.
-        if replicas == 0 {
-            assert_eq!(written.errors.iter().collect::<Vec<_>>(), [""; 0], "round {round}");
-        }
-        lost.count(&written, &looking).await;
-        completed(&store, &id(&name), DAY).await;
-    }
-    println!("{fate:?} {rounds} times, {replicas} replicas waited for: {lost:?}");
-    lost
-}
-
-fn rounds() -> usize {
-    std::env::var("IDEM_TEST_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(1)
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn primaries_that_are_killed_lose_nothing_that_all_their_replicas_had_acknowledged() {
     let mut all = RedisSentinels::start(&[PASSWORD]);
     for replicas in [0, 1, 2] {
-        let lost = lost_when_primaries_are(Fate::Killed, &mut all, replicas, rounds()).await;
-        assert!(lost.of_answers >= 100 * rounds() && lost.of_claims > lost.of_answers, "{lost:?}");
-        if replicas == 2 {
-            assert_eq!((lost.claims, lost.answers), (0, 0), "{lost:?}");
-        }
+        fail(Fate::Killed, &mut all, replicas).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn primaries_that_hang_lose_nothing_that_all_their_replicas_had_acknowledged() {
     let mut all = RedisSentinels::start(&[PASSWORD]);
-    for replicas in [0, 2] {
-        let lost = lost_when_primaries_are(Fate::Hung, &mut all, replicas, rounds()).await;
-        assert!(lost.of_answers >= 100 * rounds() && lost.of_claims > lost.of_answers, "{lost:?}");
-        if replicas == 2 {
-            assert_eq!((lost.claims, lost.answers), (0, 0), "{lost:?}");
-        }
+    for replicas in [0, 1, 2] {
+        fail(Fate::Hung, &mut all, replicas).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_connection_that_was_made_to_a_primary_that_hung_meanwhile_is_not_used() {
+    let mut all = RedisSentinels::start(&[PASSWORD]);
+    let store = behind(&all).connect_timeout(PATIENCE).response_timeout(PATIENCE).open().await.unwrap();
+    let old = all.primary();
+    all.server(old).command(&["CLIENT", "KILL", "TYPE", "normal"]);
+    all.pause(old);
+    // Its Sentinels name the primary that hangs, and the connection is there when that one goes on.
+    let ours = claim("payload");
+    let claiming = tokio::spawn({
+        let (store, ours) = (store.clone(), ours.clone());
+        async move { store.claim(&id("k"), &ours).await }
+    });
+    all.settle();
+    all.resume(old);
+    let claimed = claiming.await.unwrap().unwrap();
+    assert!(matches!(claimed, Claimed::Granted { attempt: 1 }), "{claimed:?}");
+    all.settle();
+    assert_eq!(store.complete(&id("k"), ours.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_hung_for_long_is_asked_once_and_then_left_for_its_successor() {
+    let mut all = RedisSentinels::start(&[PASSWORD]);
+    let store = behind(&all).response_timeout(Duration::from_secs(12)).open().await.unwrap();
+    let old = all.primary();
+    all.pause(old);
+    let pending = tokio::spawn({
+        let store = store.clone();
+        async move { store.claim(&id("pending"), &claim("payload")).await }
+    });
+    all.settle();
+    all.resume(old);
+    // It answers, and does not know yet that this is worth nothing.
+    let claimed = pending.await.unwrap().unwrap();
+    assert!(matches!(claimed, Claimed::Granted { attempt: 1 }), "{claimed:?}");
+    completed(&store, &id("next"), DAY).await;
+    all.settle();
+    let replay = store.claim(&id("next"), &claim("payload")).await.unwrap();
+    assert!(matches!(replay, Claimed::Completed { .. }), "{replay:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -290,9 +248,7 @@ async fn a_primary_of_a_cluster_that_is_killed_or_hangs_loses_only_what_its_repl
     cluster.resume(1);
     let written = writers.stop().await;
     assert_eq!(written.errors.iter().collect::<Vec<_>>(), [""; 0]);
-    let mut counted = Lost::default();
-    counted.count(&written, &store).await;
-    println!("killed and hung nodes of a cluster: {counted:?}");
+    println!("killed and hung nodes of a cluster: {}", Lost::of(&written, &store).await);
 
     assert_eq!(store.complete(&ids[0], kept.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
     assert_eq!(granted(&store, &ids[1], &claim("payload")).await, 1);

@@ -36,8 +36,8 @@ pub use pgbouncer::PgBouncer;
 pub use postgres::{Postgres, PostgresServer};
 pub use proxy::Proxy;
 pub use redis::{
-    Migration, Redis, RedisCluster, RedisConnection, RedisProduct, RedisSentinels, RedisServer, Reply,
-    Sentinel, redis_namespace,
+    History, Migration, Redis, RedisCluster, RedisConnection, RedisProduct, RedisSentinels, RedisServer,
+    Reply, Sentinel, redis_namespace,
 };
 pub use server::{Product, Server};
 pub use sql::SqlProduct;

@@ -3,6 +3,7 @@
 mod cluster;
 mod connection;
 mod group;
+mod history;
 mod migration;
 mod reply;
 mod sentinels;
@@ -17,6 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use cluster::RedisCluster;
 pub use connection::RedisConnection;
+pub use history::History;
 pub use migration::Migration;
 pub use reply::Reply;
 pub use sentinels::{RedisSentinels, Sentinel};

@@ -15,6 +15,9 @@ use crate::server::{Product, Server};
 const NAME: &str = "idem";
 const SERVERS: usize = 3;
 const SENTINELS: usize = 3;
+/// How long a server may be silent. A Sentinel connects at most once a second, and anew to each primary that is named: with
+/// less than a few seconds a machine that does a lot else has it take a healthy primary for down.
+const DOWN_AFTER_MILLIS: &str = "3000";
 
 /// A Sentinel, which is a server of Redis that has been told to be one.
 #[derive(Debug, Clone, Copy)]
@@ -45,7 +48,7 @@ impl Product for Sentinel {
 
 /// A primary and two replicas, watched by three Sentinels. The servers have numbers: at first 0 is the primary.
 ///
-/// A server that says nothing for half a second is taken for down. What is done to a server is waited for, what the
+/// A server that says nothing for three seconds is taken for down. What is done to a server is waited for, what the
 /// others make of it is not: [`settle`](Self::settle) does that.
 #[derive(Debug)]
 pub struct RedisSentinels {
@@ -107,7 +110,7 @@ impl RedisSentinels {
             let often = ["INFO-PERIOD", "200", "PUBLISH-PERIOD", "200", "ASK-PERIOD", "100"];
             sentinel.command(&[["SENTINEL", "DEBUG"].as_slice(), &often].concat());
             sentinel.command(&["SENTINEL", "MONITOR", NAME, "127.0.0.1", &primary, &quorum]);
-            let mut policy = vec!["SENTINEL", "SET", NAME, "down-after-milliseconds", "500"];
+            let mut policy = vec!["SENTINEL", "SET", NAME, "down-after-milliseconds", DOWN_AFTER_MILLIS];
             policy.extend(["failover-timeout", "3000", "parallel-syncs", "2"]);
             if let Some(password) = setting(self.servers[0].settings(), "requirepass") {
                 policy.extend(["auth-pass", password]);
