@@ -17,6 +17,8 @@ pub(crate) enum Fault {
     Unreachable(StoreError),
     /// The server cannot do it just now, and will not have done it.
     Busy(StoreError),
+    /// The same, since its keys are not all at one node.
+    Split(StoreError),
     /// It is done, but may be undone: too few replicas have it.
     Unsafe(StoreError),
     /// The server refuses it, the connection is fine.
@@ -63,10 +65,10 @@ impl Fault {
                 ServerErrorKind::BusyLoading => {
                     Self::Busy(told(Unavailable, "the server is loading its data"))
                 }
-                ServerErrorKind::TryAgain
-                | ServerErrorKind::ClusterDown
-                | ServerErrorKind::Moved
-                | ServerErrorKind::Ask => Self::Busy(told(Unavailable, "the cluster is changing")),
+                ServerErrorKind::TryAgain => Self::Split(told(Unavailable, "the cluster is changing")),
+                ServerErrorKind::ClusterDown | ServerErrorKind::Moved | ServerErrorKind::Ask => {
+                    Self::Busy(told(Unavailable, "the cluster is changing"))
+                }
                 ServerErrorKind::MasterDown | ServerErrorKind::ReadOnly => {
                     Self::Broken(told(Unavailable, "the server is a replica"))
                 }
@@ -106,6 +108,7 @@ impl Fault {
             Self::Broken(error)
             | Self::Unreachable(error)
             | Self::Busy(error)
+            | Self::Split(error)
             | Self::Unsafe(error)
             | Self::Refused(error) => error,
         }

@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::fault::{Fault, unavailable};
 use crate::place::{Connection, Place};
 use crate::replicas::Wait;
-use crate::script::{self, Script};
+use crate::script::{self, Keys, Script};
 
 /// The first pause before a command is repeated that was refused for the moment, or found no connection twice.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
@@ -58,8 +58,14 @@ struct Current {
 
 /// What is to be asked, again if need be.
 pub(crate) enum Ask<'a> {
-    Script { script: &'a Script, key: &'a [u8], values: &'a [script::Value<'a>], wait: Option<Wait> },
+    Script { script: &'a Script, keys: &'a Keys, values: &'a [script::Value<'a>], wait: Option<Wait> },
     Plain(&'a Cmd),
+}
+
+impl Ask<'_> {
+    fn has_two_keys(&self) -> bool {
+        matches!(self, Self::Script { keys, .. } if keys.answer.is_some())
+    }
 }
 
 impl fmt::Debug for Line {
@@ -111,9 +117,9 @@ impl Line {
         loop {
             let sent = match *what {
                 Ask::Plain(command) => self.send(command, &[], None, deadline).await,
-                Ask::Script { script, key, values, wait } => {
-                    let command = if whole { script.whole(key, values) } else { script.on(key, values) };
-                    self.send(&command, key, wait, deadline).await
+                Ask::Script { script, keys, values, wait } => {
+                    let command = if whole { script.whole(keys, values) } else { script.on(keys, values) };
+                    self.send(&command, &keys.record, wait, deadline).await
                 }
             };
             let fault = match sent {
@@ -126,6 +132,8 @@ impl Line {
                     continue;
                 }
                 Fault::Refused(error) | Fault::Unsafe(error) => return Err(error),
+                // The slot is on its way: the record is at one node still, and its answer at the other.
+                Fault::Split(_) if what.has_two_keys() => return Ok(Value::Int(script::ANSWER_IS_MISSING)),
                 Fault::Unreachable(error) if !self.place.fails_over() => return Err(error),
                 // Whatever was sent before it broke; a new connection is made at once, the first time.
                 Fault::Broken(_) if pause.is_zero() => pause = SHORTEST_PAUSE,

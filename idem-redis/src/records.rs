@@ -18,7 +18,7 @@ use crate::layout::{self, Apart, Found, millis};
 use crate::line::{Ask, Lines};
 use crate::place::Place;
 use crate::replicas::Replicas;
-use crate::script::{Script, Scripts, Value};
+use crate::script::{ANSWER_IS_MISSING, Keys, Script, Scripts, Value};
 
 /// How much longer than its record says, and than a step can take, an answer of its own key is kept.
 const SLACK: Duration = Duration::from_mins(1);
@@ -31,12 +31,6 @@ pub(crate) struct Records {
     replicas: Option<Replicas>,
     scripts: Scripts,
     choices: Choices,
-}
-
-/// An answer as its record is to have it.
-pub(crate) struct Part {
-    bytes: Vec<u8>,
-    apart: Option<Apart>,
 }
 
 impl Records {
@@ -113,11 +107,11 @@ impl Records {
         &self,
         id: &RecordId,
         owner: Owner,
-        part: &Part,
+        answer: &Answer,
         retention: Retention,
         by: Instant,
     ) -> Result<i64, StoreError> {
-        self.answer(&self.scripts.complete, id, owner, part, retention, by).await
+        self.answer(&self.scripts.complete, id, owner, answer, retention, by).await
     }
 
     /// Gives an answer to a record that has no holder; 1 if it is done, 2 if it has one, 0 if it is absent.
@@ -125,30 +119,53 @@ impl Records {
         &self,
         id: &RecordId,
         nobody: Owner,
-        part: &Part,
+        answer: &Answer,
         retention: Retention,
         by: Instant,
     ) -> Result<i64, StoreError> {
-        self.answer(&self.scripts.settle, id, nobody, part, retention, by).await
+        self.answer(&self.scripts.settle, id, nobody, answer, retention, by).await
     }
 
+    /// Puts an answer where it belongs and has the script say so in the record.
+    ///
+    /// An answer that has a key of its own may be lost between the two, with a primary that fails, or be evicted. So the
+    /// script looks, and then it is kept within. What replicas have of the record they have of the answer, too, which was
+    /// there before.
     async fn answer(
         &self,
         script: &Script,
         id: &RecordId,
         owner: Owner,
-        part: &Part,
+        answer: &Answer,
         retention: Retention,
         by: Instant,
     ) -> Result<i64, StoreError> {
-        let values = [
-            Value::Bytes(owner.as_bytes()),
-            Value::Bytes(&part.bytes),
-            Value::Int(millis(retention.ttl)),
-            Value::Int(layout::retained(retention)),
-            self.channel(),
-        ];
-        number(&self.run_safely(script, id, &values, by).await?)
+        let apart = self.put(id, answer, retention, by).await?;
+        let store = async |apart: Option<Apart>| {
+            let part = apart.map_or_else(|| layout::within(answer), layout::elsewhere);
+            let keys = Keys {
+                record: self.choices.names.record(id),
+                answer: apart.map(|apart| self.choices.names.answer(id, apart)),
+            };
+            let values = [
+                Value::Bytes(owner.as_bytes()),
+                Value::Bytes(&part),
+                Value::Int(millis(retention.ttl)),
+                Value::Int(layout::retained(retention)),
+                self.channel(),
+            ];
+            number(&self.run_safely_on(script, id, &keys, &values, by).await?)
+        };
+        let stored = store(apart).await?;
+        if stored == ANSWER_IS_MISSING {
+            // If it is somewhere all the same its time to live will end it: a try before, whose reply was lost, may have
+            // been told of it.
+            return store(None).await;
+        }
+        if stored != 1 {
+            self.drop_answer(id, apart, by).await;
+        }
+        Ok(stored)
     }
 
     /// Ends a lease without an answer; `false` if the record is not the owner's.
@@ -223,15 +240,15 @@ impl Records {
     }
 
     /// Puts an answer under a key of its own if it is large, and the server has memory for one.
-    pub(crate) async fn put(
+    async fn put(
         &self,
         id: &RecordId,
         answer: &Answer,
         retention: Retention,
         by: Instant,
-    ) -> Result<Part, StoreError> {
+    ) -> Result<Option<Apart>, StoreError> {
         if answer.as_bytes().len() <= self.choices.answers_within {
-            return Ok(Part { bytes: layout::within(answer), apart: None });
+            return Ok(None);
         }
         let apart = Apart::random();
         let lasts = retention.ttl.saturating_add(SLACK).saturating_add(self.choices.limits.step);
@@ -239,18 +256,11 @@ impl Records {
         set.arg("SET").arg(self.choices.names.answer(id, apart)).arg(&answer.as_bytes()[..]);
         set.arg("PX").arg(millis(lasts));
         match self.lines.of(id.digest()).ask(&Ask::Plain(&set), by).await {
-            Ok(_) => Ok(Part { bytes: layout::elsewhere(apart), apart: Some(apart) }),
+            Ok(_) => Ok(Some(apart)),
             // A server without memory takes no new keys, but what its records have to take.
-            Err(error) if error.kind() == StoreErrorKind::Full => {
-                Ok(Part { bytes: layout::within(answer), apart: None })
-            }
+            Err(error) if error.kind() == StoreErrorKind::Full => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    /// Gives back the space of an answer that no record has.
-    pub(crate) async fn take_back(&self, id: &RecordId, part: &Part, by: Instant) {
-        self.drop_answer(id, part.apart, by).await;
     }
 
     /// Gives back the space of an answer; where that fails, its time to live will.
@@ -269,8 +279,8 @@ impl Records {
         values: &[Value<'_>],
         by: Instant,
     ) -> Result<Reply, StoreError> {
-        let key = &self.choices.names.record(id);
-        self.lines.of(id.digest()).ask(&Ask::Script { script, key, values, wait: None }, by).await
+        let keys = &self.keys(id);
+        self.lines.of(id.digest()).ask(&Ask::Script { script, keys, values, wait: None }, by).await
     }
 
     /// Runs a script whose work must not be lost, on replicas, too, if that is wanted.
@@ -281,9 +291,30 @@ impl Records {
         values: &[Value<'_>],
         by: Instant,
     ) -> Result<Reply, StoreError> {
-        let Some(replicas) = &self.replicas else { return self.run(script, id, values, by).await };
-        let key = &self.choices.names.record(id);
-        replicas.ask(&Ask::Script { script, key, values, wait: Some(replicas.wait) }, by).await
+        self.run_safely_on(script, id, &self.keys(id), values, by).await
+    }
+
+    async fn run_safely_on(
+        &self,
+        script: &Script,
+        id: &RecordId,
+        keys: &Keys,
+        values: &[Value<'_>],
+        by: Instant,
+    ) -> Result<Reply, StoreError> {
+        match &self.replicas {
+            None => {
+                let ask = Ask::Script { script, keys, values, wait: None };
+                self.lines.of(id.digest()).ask(&ask, by).await
+            }
+            Some(replicas) => {
+                replicas.ask(&Ask::Script { script, keys, values, wait: Some(replicas.wait) }, by).await
+            }
+        }
+    }
+
+    fn keys(&self, id: &RecordId) -> Keys {
+        Keys { record: self.choices.names.record(id), answer: None }
     }
 
     fn channel(&self) -> Value<'_> {

@@ -4,6 +4,9 @@ use std::fmt;
 
 use redis::{Cmd, ToRedisArgs};
 
+/// What a script replies that was to store where an answer is, and found none there.
+pub(crate) const ANSWER_IS_MISSING: i64 = -1;
+
 /// A script, and the digest by which a server knows it.
 pub(crate) struct Script {
     text: &'static str,
@@ -60,25 +63,37 @@ impl Script {
         Self { text, sha: redis::Script::new(text).get_hash().to_owned() }
     }
 
-    /// The script on a key, for a server that has it.
-    pub(crate) fn on(&self, key: &[u8], values: &[Value<'_>]) -> Cmd {
-        Self::command("EVALSHA", &self.sha, key, values)
+    /// The script on its keys, for a server that has it.
+    pub(crate) fn on(&self, keys: &Keys, values: &[Value<'_>]) -> Cmd {
+        Self::command("EVALSHA", &self.sha, keys, values)
     }
 
     /// The same with its text, which the server then has.
-    pub(crate) fn whole(&self, key: &[u8], values: &[Value<'_>]) -> Cmd {
-        Self::command("EVAL", self.text, key, values)
+    pub(crate) fn whole(&self, keys: &Keys, values: &[Value<'_>]) -> Cmd {
+        Self::command("EVAL", self.text, keys, values)
     }
 
-    fn command(verb: &str, script: &str, key: &[u8], values: &[Value<'_>]) -> Cmd {
+    fn command(verb: &str, script: &str, Keys { record, answer }: &Keys, values: &[Value<'_>]) -> Cmd {
         let len: usize = values.iter().map(Value::len).sum();
-        let mut command = Cmd::with_capacity(4 + values.len(), 16 + script.len() + key.len() + len);
-        command.arg(verb).arg(script).arg(1).arg(key);
+        let keys = record.len() + answer.as_ref().map_or(0, Vec::len);
+        let mut command = Cmd::with_capacity(5 + values.len(), 16 + script.len() + keys + len);
+        command.arg(verb).arg(script).arg(1 + usize::from(answer.is_some())).arg(record);
+        if let Some(answer) = answer {
+            command.arg(answer);
+        }
         for value in values {
             command.arg(value);
         }
         command
     }
+}
+
+/// The keys of a script, all in one slot.
+#[derive(Debug)]
+pub(crate) struct Keys {
+    pub(crate) record: Vec<u8>,
+    /// That of the answer, where the script is to see that it is there.
+    pub(crate) answer: Option<Vec<u8>>,
 }
 
 /// A value for a script. `Debug` does not show it: it may be an answer or an owner.

@@ -154,11 +154,7 @@ impl Store for RedisStore {
         retention: Retention,
     ) -> Result<Fenced, StoreError> {
         let (records, by) = self.begin();
-        let part = records.put(id, answer, retention, by).await?;
-        let stored = records.complete(id, owner, &part, retention, by).await?;
-        if stored != 1 {
-            records.take_back(id, &part, by).await;
-        }
+        let stored = records.complete(id, owner, answer, retention, by).await?;
         self.wake_if(stored == 1, id);
         Ok(fenced(stored != 0))
     }
@@ -214,12 +210,7 @@ impl Store for RedisStore {
         let (records, by) = self.begin();
         let settled = match how {
             Settle::Complete { answer, retention } => {
-                let part = records.put(id, answer, *retention, by).await?;
-                let settled = records.settle(id, Owner::random(), &part, *retention, by).await?;
-                if settled != 1 {
-                    records.take_back(id, &part, by).await;
-                }
-                match settled {
+                match records.settle(id, Owner::random(), answer, *retention, by).await? {
                     1 => Settled::Done,
                     2 => Settled::Refused,
                     _ => Settled::Absent,

@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 
 use common::{DAY, LEASE, answer, claim, completed, granted, id, key, told};
 use idem_core::record::RecordId;
-use idem_core::store::{Claim, Claimed, Fenced, Store as _};
+use idem_core::store::{Claim, Claimed, Fenced, Release, Settle, Settled, Store as _};
 use idem_redis::RedisStore;
-use idem_testkit::{RedisCluster, RedisSentinels};
+use idem_testkit::{Proxy, RedisCluster, RedisSentinels, RedisServer};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -148,5 +148,83 @@ async fn a_primary_that_sentinels_replace_is_followed() {
     completed(&store, &id("new"), DAY).await;
     for (id, _) in &claims {
         is_replayed(&store, id).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_answer_that_a_failover_loses_before_its_completion_is_stored_all_the_same() {
+    let primary = RedisServer::start(&["repl-diskless-sync-delay 0"]);
+    let other = RedisServer::start(&["repl-diskless-sync-delay 0"]);
+    let proxy = Proxy::before(primary.url()).await;
+    let store = RedisStore::builder().url(proxy.url()).answers_within(7).open().await.unwrap();
+    let follow = |server: &RedisServer, whom: &RedisServer| {
+        server.command(&["REPLICAOF", "127.0.0.1", &whom.port().to_string()]);
+        while server.info("replication").get("master_link_status").is_none_or(|status| status != "up") {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    let large = answer("a long answer, which is apart");
+    for (name, is_settled) in [("completed", false), ("settled", true)] {
+        let (id, ours) = (id(name), claim("payload"));
+        granted(&store, &id, &ours).await;
+        if is_settled {
+            assert_eq!(store.release(&id, ours.owner, Release::Unknown).await.unwrap(), Fenced::Held);
+        }
+        follow(&other, &primary);
+        other.command(&["REPLICAOF", "NO", "ONE"]);
+        let before = primary.contents("idem:").len();
+        let answers = proxy.hold_answers().await;
+        let storing = tokio::spawn({
+            let (store, id, answer) = (store.clone(), id.clone(), large.clone());
+            async move {
+                if is_settled {
+                    let settled =
+                        store.settle(&id, &Settle::Complete { answer, retention: DAY }).await.unwrap();
+                    assert_eq!(settled, Settled::Done);
+                } else {
+                    let stored = store.complete(&id, ours.owner, &answer, DAY).await.unwrap();
+                    assert_eq!(stored, Fenced::Held);
+                }
+            }
+        });
+        // The answer is there, and its record does not know yet.
+        while primary.contents("idem:").len() == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        // The other takes over and gives back, and with it all but the answer.
+        follow(&primary, &other);
+        primary.command(&["REPLICAOF", "NO", "ONE"]);
+        assert_eq!(primary.contents("idem:").len(), before);
+        drop(answers);
+        storing.await.unwrap();
+        let replay = store.claim(&id, &claim("payload")).await.unwrap();
+        assert!(matches!(&replay, Claimed::Completed { answer, .. } if *answer == large), "{replay:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_large_answer_is_stored_also_while_its_slot_is_on_its_way() {
+    let cluster = RedisCluster::start(&[]);
+    for replicas in [0, 1] {
+        let store = RedisStore::cluster(cluster.urls())
+            .answers_within(7)
+            .wait_replicas(replicas)
+            .timeout(20 * SECOND)
+            .open()
+            .await
+            .unwrap();
+        let (id, ours) = (id(&format!("{replicas} replicas")), claim("payload"));
+        granted(&store, &id, &ours).await;
+        let from = cluster.primary_of(&key(&id));
+        let to = cluster.primaries().into_iter().find(|node| *node != from).unwrap();
+        let migration = cluster.begin_migration(&key(&id), to);
+        let large = answer("a long answer, which is apart");
+        assert_eq!(store.complete(&id, ours.owner, &large, DAY).await.unwrap(), Fenced::Held);
+        let replay = store.claim(&id, &claim("payload")).await.unwrap();
+        assert!(matches!(&replay, Claimed::Completed { answer, .. } if *answer == large), "{replay:?}");
+        migration.move_keys();
+        migration.end();
+        let replay = store.claim(&id, &claim("payload")).await.unwrap();
+        assert!(matches!(&replay, Claimed::Completed { answer, .. } if *answer == large), "{replay:?}");
     }
 }

@@ -48,6 +48,8 @@ struct Seen {
     loses: AtomicU64,
     /// Held by whoever keeps new connections waiting.
     gate: Arc<RwLock<()>>,
+    /// Held by whoever keeps answers back.
+    answers: Arc<RwLock<()>>,
 }
 
 impl Proxy {
@@ -113,6 +115,11 @@ impl Proxy {
     /// Keeps new connections waiting until what it returns is dropped.
     pub async fn hold_connections(&self) -> OwnedRwLockWriteGuard<()> {
         Arc::clone(&self.seen.gate).write_owned().await
+    }
+
+    /// Keeps the server's answers back until what it returns is dropped. What is asked is done meanwhile.
+    pub async fn hold_answers(&self) -> OwnedRwLockWriteGuard<()> {
+        Arc::clone(&self.seen.answers).write_owned().await
     }
 
     /// Loses the server's next answer, and the connection with it. What was asked has been done by then.
@@ -223,6 +230,7 @@ async fn answers(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, seen: &Seen) -
         if read == 0 {
             return Ok(());
         }
+        drop(seen.answers.read().await);
         let left = seen.loses.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if left == Ok(1) {
             return Ok(());
