@@ -4,6 +4,8 @@ use std::fmt;
 
 use idem_core::store::{StoreError, StoreErrorKind};
 
+use crate::transaction::Failed;
+
 /// Why a statement was not executed.
 #[derive(Debug)]
 pub(crate) enum Fault {
@@ -36,6 +38,32 @@ impl Fault {
             | Self::Broken(error)
             | Self::Unreachable(error)
             | Self::Refused(error) => error,
+        }
+    }
+
+    /// The same for another caller who was in it.
+    pub(crate) fn again(&self) -> Self {
+        let told = |error: &StoreError| match std::error::Error::source(error) {
+            Some(source) => StoreError::with_source(error.kind(), Told(source.to_string())),
+            None => StoreError::new(error.kind()),
+        };
+        match self {
+            Self::Undone(error) => Self::Undone(told(error)),
+            Self::Locked(error) => Self::Locked(told(error)),
+            Self::Taken(error) => Self::Taken(told(error)),
+            Self::Broken(error) => Self::Broken(told(error)),
+            Self::Unreachable(error) => Self::Unreachable(told(error)),
+            Self::Refused(error) => Self::Refused(told(error)),
+        }
+    }
+}
+
+impl From<Fault> for Failed {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Undone(error) => Self::Undone(error),
+            Fault::Broken(error) => Self::Broken(error),
+            fault => Self::Refused(fault.into_error()),
         }
     }
 }

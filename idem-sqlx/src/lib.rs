@@ -9,11 +9,14 @@
 
 mod database;
 mod dialect;
-#[cfg(feature = "mysql")]
+#[cfg(any(feature = "mysql", feature = "postgres"))]
 mod fault;
 mod held;
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod hex;
 #[cfg(feature = "mysql")]
 mod lines;
+mod pauses;
 mod record;
 mod step;
 mod store;
@@ -24,6 +27,7 @@ mod tls;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod to_the_end;
 mod transaction;
+mod transactional;
 #[cfg(any(feature = "mysql", feature = "postgres"))]
 mod unlogged;
 

@@ -12,12 +12,11 @@ mod transaction;
 mod without_returning;
 
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use idem_core::record::{RecordId, State};
 use idem_core::store::StoreError;
 use sqlx::mysql::{MySql, MySqlPool};
-use tokio::time::sleep;
 
 pub use self::builder::MySqlBuilder;
 use self::text::{Names, Text, Texts};
@@ -27,17 +26,12 @@ use crate::dialect::Migration;
 use crate::dialect::mysql::STATEMENTS;
 use crate::fault::{Fault, misconfigured};
 use crate::lines::{Done, Lines, Order};
+use crate::pauses::Pauses;
 use crate::record;
 use crate::row::Row;
 use crate::step::{Step, Value, Verb, id as record_id};
 use crate::store::SqlStore;
 use crate::table::TableName;
-use crate::waiters::jittered;
-
-/// The first pause before a step is repeated that met another transaction.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
-/// The longest.
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long a claim looks again at a record that is locked. Steps of other stores lock it for the time of a commit;
 /// whoever locks it longer is a transaction that runs its caller's work.
@@ -212,7 +206,7 @@ impl MySqlServer {
         loop {
             match self.step(step).await {
                 Ok(done) => return Ok(done.changed == 1 && self.made_fresh(&done, step).await?),
-                Err(Fault::Locked(_)) if pauses.are_bearable() => pauses.pause().await,
+                Err(Fault::Locked(_)) if is_bearable(&pauses) => pauses.pause().await,
                 Err(Fault::Locked(_)) => return Ok(false),
                 Err(fault) => return Err(fault.into_error()),
             }
@@ -262,7 +256,7 @@ impl Database for MySqlServer {
                 Err(Fault::Locked(_)) => {
                     let row = self.look_up(id, true).await?.map(Box::new);
                     let is_decided = row.as_ref().is_some_and(|row| is_decided(row, &step));
-                    if is_decided || !pauses.are_bearable() {
+                    if is_decided || !is_bearable(&pauses) {
                         return Ok(Found::Locked(row));
                     }
                     pauses.pause().await;
@@ -329,30 +323,8 @@ fn is_owner(row: &Row, claim: &Step) -> bool {
     matches!(&claim.values[4], Value::Bytes(owner) if owner[..] == row.owner.as_bytes()[..])
 }
 
-/// Pauses before something is tried again, each longer than the one before.
-#[derive(Debug)]
-struct Pauses {
-    count: u32,
-    next: Duration,
-    since: Instant,
-}
-
-impl Default for Pauses {
-    fn default() -> Self {
-        Self { count: 0, next: SHORTEST_PAUSE, since: Instant::now() }
-    }
-}
-
-impl Pauses {
-    async fn pause(&mut self) {
-        sleep(jittered(self.next)).await;
-        self.count += 1;
-        self.next = (self.next * 2).min(LONGEST_PAUSE);
-    }
-
-    /// Whether a claim may go on trying to get a locked record.
-    fn are_bearable(&self) -> bool {
-        let spent = self.since.elapsed();
-        spent < PATIENCE || (self.count < LOOKS && spent < MOST_PATIENCE)
-    }
+/// Whether a claim may go on trying to get a locked record.
+fn is_bearable(pauses: &Pauses) -> bool {
+    let spent = pauses.spent();
+    spent < PATIENCE || (pauses.count() < LOOKS && spent < MOST_PATIENCE)
 }

@@ -1,5 +1,6 @@
 //! The PostgreSQL store.
 
+mod attempts;
 mod builder;
 mod combine;
 mod ear;
@@ -14,17 +15,15 @@ mod transaction;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
 
 use idem_core::record::RecordId;
 use idem_core::store::StoreError;
 use sqlx::postgres::PgPool;
-use tokio::time::sleep;
 
+use self::attempts::Attempts;
 pub use self::builder::PostgresBuilder;
 use self::combine::waited;
 use self::ear::Ear;
-use self::fault::Fault;
 use self::found::found;
 use self::lines::{Done, Line, Lines, Order, Together};
 use self::mood::{Guess, Mood};
@@ -33,23 +32,19 @@ use self::text::{Names, Text, Texts, bind};
 use crate::database::{Database, Found, Round};
 use crate::dialect::Migration;
 use crate::dialect::postgres::{READ, STATEMENTS, TOGETHER};
+use crate::fault::Fault;
 use crate::record;
 use crate::row::Row;
 use crate::step::{Step, Value, Verb, id as record_id};
 use crate::store::SqlStore;
 use crate::table::TableName;
-use crate::waiters::{Waiters, jittered};
+use crate::waiters::Waiters;
 
 /// How many pages a sweep looks at in one statement: 8 MB.
 const LOOK: i64 = 1_024;
 
 /// A lease whose clock was read longer ago than this when it was granted, in microseconds, is renewed at once.
 const LATE: i64 = 20_000;
-
-/// The first pause before a step is repeated that met another transaction.
-const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
-/// The longest.
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
 
 #[doc = include_str!("../POSTGRES.md")]
 pub type PostgresStore = SqlStore<Postgres>;
@@ -167,7 +162,7 @@ impl Postgres {
     /// Executes a statement, again if it met another transaction, and on another connection if its own broke off and it
     /// may be repeated: the first time may have been successful.
     async fn execute(&self, text: &Text, values: &[Value], may_repeat: bool) -> Result<Done, StoreError> {
-        let mut attempts = self.attempts(may_repeat);
+        let mut attempts = Attempts::new(&self.lines, may_repeat);
         loop {
             match self.once(text, values).await {
                 Ok(done) => return Ok(done),
@@ -193,27 +188,22 @@ impl Postgres {
 
     /// The same for a step that is known to be blocked: it does not keep a connection for as long as it is.
     async fn execute_patiently(&self, step: &Step) -> Result<Done, StoreError> {
-        let mut attempts = self.attempts(true);
+        let mut attempts = Attempts::new(&self.lines, true);
         loop {
             let mut line = self.lines.take().await.map_err(Fault::into_error)?;
             let result = combine::execute(&mut line, &[step], combine::PATIENCE).await;
             give_back_if_sound(line, &result);
             match result {
                 Ok(mut answers) => return Ok(answers.pop().unwrap_or_default()),
-                Err(Fault::Blocked(error)) => attempts.after(Fault::Undone(error)).await?,
+                Err(Fault::Locked(error)) => attempts.after(Fault::Undone(error)).await?,
                 Err(fault) => attempts.after(fault).await?,
             }
         }
     }
 
-    fn attempts(&self, may_repeat: bool) -> Attempts<'_> {
-        let left = if may_repeat { self.lines.broken_at_most() } else { 0 };
-        Attempts { lines: &self.lines, left, pause: SHORTEST_PAUSE }
-    }
-
     fn order(&self, text: &Text, values: &[Value]) -> Result<Order, Fault> {
         Ok(if self.prepared {
-            Order::Prepared(text.prepared(), bind(values).map_err(Fault::of)?)
+            Order::Prepared(text.prepared(), bind(values).map_err(fault::of)?)
         } else {
             Order::Simple(text.with_values(values))
         })
@@ -349,7 +339,7 @@ impl Database for Postgres {
             .rows
             .first()
             .map_or(Ok(true), |row| sqlx::Row::try_get(row, 0))
-            .map_err(|error| Fault::of(error).into_error())?;
+            .map_err(|error| fault::of(error).into_error())?;
         Ok(!free)
     }
 
@@ -386,37 +376,11 @@ impl Postgres {
     async fn start(&self, round: &mut Round) -> Result<i64, StoreError> {
         let done = self.execute(&self.texts.find_gone, &[], true).await?;
         let pages = done.rows.first().map_or(Ok(0), |row| sqlx::Row::try_get(row, 0));
-        round.end = pages.map_err(|error| Fault::of(error).into_error())?;
+        round.end = pages.map_err(|error| fault::of(error).into_error())?;
         let swept = self.swept.load(Ordering::Relaxed);
         round.at = if swept < round.end { swept } else { 0 };
         round.start = Some(round.at);
         Ok(round.at)
-    }
-}
-
-/// How often a step is tried.
-struct Attempts<'a> {
-    lines: &'a Lines,
-    /// How many connections may still break off.
-    left: u32,
-    pause: Duration,
-}
-
-impl Attempts<'_> {
-    /// Returns if it can be tried again, after a pause if that may help.
-    async fn after(&mut self, fault: Fault) -> Result<(), StoreError> {
-        match fault {
-            Fault::Undone(_) => {
-                sleep(jittered(self.pause)).await;
-                self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-            }
-            Fault::Broken(_) if self.left > 0 => {
-                self.left -= 1;
-                self.lines.forget_idle();
-            }
-            fault => return Err(fault.into_error()),
-        }
-        Ok(())
     }
 }
 

@@ -8,6 +8,7 @@ use sqlx::Arguments as _;
 use sqlx::mysql::MySqlArguments;
 
 use crate::dialect::Statements;
+use crate::hex::Hex;
 use crate::step::{Value, Verb};
 use crate::table::TableName;
 
@@ -83,9 +84,9 @@ impl Text {
     pub(super) fn with_values(&self, values: &[Value]) -> String {
         self.filled(values.iter().map(Value::len).sum(), |sql, at| match values.get(at) {
             Some(Value::Int(int)) => write!(sql, "{int}"),
-            Some(Value::Text(text)) => write!(sql, "_utf8mb4 {}", Hex(text.as_bytes())),
-            Some(Value::Word(word)) => write!(sql, "_utf8mb4 {}", Hex(word.as_bytes())),
-            Some(Value::Bytes(bytes)) => write!(sql, "{}", Hex(bytes)),
+            Some(Value::Text(text)) => write!(sql, "_utf8mb4 x'{}'", Hex(text.as_bytes())),
+            Some(Value::Word(word)) => write!(sql, "_utf8mb4 x'{}'", Hex(word.as_bytes())),
+            Some(Value::Bytes(bytes)) => write!(sql, "x'{}'", Hex(bytes)),
             None => write!(sql, "NULL"),
         })
     }
@@ -95,7 +96,7 @@ impl Text {
         self.filled(list.iter().map(Vec::len).sum(), |sql, _| {
             list.iter().enumerate().try_for_each(|(at, item)| {
                 let comma = if at == 0 { "" } else { ", " };
-                write!(sql, "{comma}{}", Hex(item))
+                write!(sql, "{comma}x'{}'", Hex(item))
             })
         })
     }
@@ -109,21 +110,6 @@ impl Text {
         }
         sql.push_str(&self.end);
         sql
-    }
-}
-
-/// Bytes as a literal.
-struct Hex<'a>(&'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        f.write_str("x'")?;
-        for byte in self.0 {
-            f.write_char(DIGITS[usize::from(byte >> 4)].into())?;
-            f.write_char(DIGITS[usize::from(byte & 15)].into())?;
-        }
-        f.write_str("'")
     }
 }
 

@@ -7,10 +7,11 @@ use sqlx::mysql::{MySql, MySqlConnectOptions, MySqlConnection, MySqlPool, MySqlP
 use sqlx::{AssertSqlSafe, Transaction};
 use tokio::time::timeout;
 
-use super::{MySqlServer, Pauses, fault, is_decided, is_new};
+use super::{MySqlServer, fault, is_bearable, is_decided, is_new};
 use crate::database::Found;
 use crate::fault::Fault;
 use crate::lines::{Done, Order, execute};
+use crate::pauses::Pauses;
 use crate::record;
 use crate::row::Row;
 use crate::step::{Step, Value, Verb};
@@ -36,16 +37,6 @@ impl Beginnings {
             .test_before_acquire(false)
             .connect_lazy_with(options);
         Self { pool, is_lent: false }
-    }
-}
-
-impl From<Fault> for Failed {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Undone(error) => Self::Undone(error),
-            Fault::Broken(error) => Self::Broken(error),
-            fault => Self::Refused(fault.into_error()),
-        }
     }
 }
 
@@ -143,7 +134,7 @@ impl Transactions for MySqlServer {
                 Err(Fault::Locked(_)) => {
                     let row = self.look_up_in(connection, step).await?.map(Box::new);
                     let is_decided = row.as_ref().is_some_and(|row| is_decided(row, step));
-                    if is_decided || !pauses.are_bearable() {
+                    if is_decided || !is_bearable(&pauses) {
                         return Ok(Found::Locked(row));
                     }
                     pauses.pause().await;

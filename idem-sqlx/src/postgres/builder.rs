@@ -9,10 +9,11 @@ use sqlx::ConnectOptions as _;
 use sqlx::postgres::{PgConnectOptions, PgPool, PgPoolOptions};
 
 use super::ear::Ear;
-use super::fault::{Fault, misconfigured};
+use super::fault;
 use super::lines::Lines;
 use super::text::Names;
 use super::{Postgres, PostgresStore};
+use crate::fault::misconfigured;
 use crate::table::{TableName, TableNameError};
 
 /// The default time-out of a store.
@@ -160,7 +161,7 @@ impl PostgresBuilder {
             Place::Pool(pool) => (*pool.connect_options()).clone(),
             Place::Options(options) => (**options).clone(),
             Place::Url(url) => {
-                PgConnectOptions::from_str(url).map_err(|error| Fault::of(error).into_error())?
+                PgConnectOptions::from_str(url).map_err(|error| fault::of(error).into_error())?
             }
         };
         let has_name = options.get_application_name().is_some();

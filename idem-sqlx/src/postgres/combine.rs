@@ -8,14 +8,14 @@ use sqlx::Arguments as _;
 use sqlx::Row as _;
 use sqlx::postgres::{PgArguments, PgRow};
 use tokio::task::yield_now;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
-use super::fault::Fault;
+use super::fault;
 use super::lines::{Done, Line, Order, Together};
 use super::queue::{Job, Reply};
-use super::{LONGEST_PAUSE, SHORTEST_PAUSE};
+use crate::fault::Fault;
+use crate::pauses::Pauses;
 use crate::step::{Step, Verb};
-use crate::waiters::jittered;
 
 /// How long steps that are taken together wait for one that is blocked.
 pub(super) const PATIENCE: Duration = Duration::from_millis(200);
@@ -67,7 +67,7 @@ async fn together(line: &mut Line, jobs: &mut Vec<Job>) -> bool {
     // Two processes that take the same steps do not wait for each other if both take them in one order.
     jobs.sort_unstable_by(|a, b| a.step.id().cmp(b.step.id()));
     let reads = jobs.first().is_some_and(|job| job.reads);
-    let mut pause = SHORTEST_PAUSE;
+    let mut pauses = Pauses::default();
     while jobs.len() > 1 {
         let steps: Vec<_> = jobs.iter().map(|job| &job.step).collect();
         match all(line, reads, &steps, PATIENCE).await {
@@ -78,11 +78,10 @@ async fn together(line: &mut Line, jobs: &mut Vec<Job>) -> bool {
                 return true;
             }
             Err(Fault::Undone(_)) => {
-                sleep(jittered(pause)).await;
-                pause = (pause * 2).min(LONGEST_PAUSE);
+                pauses.pause().await;
                 jobs.retain(Job::is_wanted);
             }
-            Err(Fault::Blocked(_) | Fault::Refused(_)) => break,
+            Err(Fault::Locked(_) | Fault::Refused(_)) => break,
             Err(fault) => return broken(jobs, &fault),
         }
     }
@@ -93,7 +92,7 @@ async fn together(line: &mut Line, jobs: &mut Vec<Job>) -> bool {
         }
         match all(line, reads, &[&job.step], patience).await {
             Ok(mut answers) => job.answer(Reply::Done(answers.pop().unwrap_or_default())),
-            Err(Fault::Blocked(_)) => job.answer(Reply::Blocked),
+            Err(Fault::Locked(_)) => job.answer(Reply::Blocked),
             Err(fault @ (Fault::Undone(_) | Fault::Refused(_))) => job.answer(Reply::Failed(fault)),
             Err(fault) => {
                 jobs.push(job);
@@ -121,8 +120,8 @@ async fn read(line: &mut Line, steps: &[&Step]) -> Result<Vec<Done>, Fault> {
     let text = text(line, |texts| &texts.read);
     let mut arguments = PgArguments::default();
     let ids: Vec<_> = steps.iter().map(|step| &step.id()[..]).collect();
-    arguments.add(ids).map_err(|error| Fault::of(sqlx::Error::Encode(error)))?;
-    told_apart(line.execute(Order::Prepared(text, arguments)).await?, steps).map_err(Fault::of)
+    arguments.add(ids).map_err(|error| fault::of(sqlx::Error::Encode(error)))?;
+    told_apart(line.execute(Order::Prepared(text, arguments)).await?, steps).map_err(fault::of)
 }
 
 fn text(line: &Line, which: impl Fn(&Together) -> &Arc<str>) -> Arc<str> {
@@ -138,9 +137,9 @@ pub(super) async fn execute(
     patience: Duration,
 ) -> Result<Vec<Done>, Fault> {
     let text = text(line, |texts| &texts.take);
-    let arguments = bind(steps, patience).map_err(|error| Fault::of(sqlx::Error::Encode(error)))?;
+    let arguments = bind(steps, patience).map_err(|error| fault::of(sqlx::Error::Encode(error)))?;
     let done = line.execute(Order::Prepared(text, arguments)).await?;
-    told_apart(done, steps).map_err(Fault::of)
+    told_apart(done, steps).map_err(fault::of)
 }
 
 /// Gives each step its own rows.

@@ -4,7 +4,7 @@ use idem_core::store::StoreError;
 use sqlx::Row as _;
 use sqlx::postgres::PgRow;
 
-use super::fault::Fault;
+use super::fault;
 use crate::database::Found;
 use crate::record;
 
@@ -39,5 +39,5 @@ fn get<'r, T>(row: &'r PgRow, at: usize) -> Result<T, StoreError>
 where
     T: sqlx::Decode<'r, sqlx::Postgres> + sqlx::Type<sqlx::Postgres>,
 {
-    row.try_get(at).map_err(|error| Fault::of(error).into_error())
+    row.try_get(at).map_err(|error| fault::of(error).into_error())
 }

@@ -11,8 +11,9 @@ use sqlx::postgres::{PgArguments, PgConnectOptions, PgConnection, PgPool, PgQuer
 use sqlx::{AssertSqlSafe, Connection as _, Either, Executor as _, Postgres};
 use tokio::sync::oneshot;
 
-use super::fault::{Fault, unavailable};
+use super::fault;
 use super::queue::{Job, Next, Queue, Reply, Turn, Waiting};
+use crate::fault::{Fault, unavailable};
 use crate::step::Step;
 
 /// Connections, each of which executes one statement at a time.
@@ -215,7 +216,7 @@ impl Line {
             Place::Own(options) => PgConnection::connect_with(options).await.map(Held::Own),
             Place::Pool(pool) => pool.acquire().await.map(Held::Pooled),
         };
-        self.held = Some(held.map_err(Fault::of_connecting)?);
+        self.held = Some(held.map_err(|error| fault::of(error).of_connecting())?);
         Ok(())
     }
 
@@ -269,7 +270,7 @@ pub(super) async fn run(
     mut results: impl Stream<Item = Result<Either<PgQueryResult, PgRow>, sqlx::Error>> + Unpin,
 ) -> Result<Done, Fault> {
     let mut done = Done::default();
-    while let Some(result) = results.try_next().await.map_err(Fault::of)? {
+    while let Some(result) = results.try_next().await.map_err(fault::of)? {
         match result {
             Either::Left(statement) => done.changed += statement.rows_affected(),
             Either::Right(row) => done.rows.push(row),

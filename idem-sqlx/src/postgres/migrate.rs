@@ -2,11 +2,12 @@
 
 use sqlx::Row as _;
 
-use super::fault::{Fault, misconfigured};
+use super::fault;
 use super::lines::{Line, Order};
 use super::text::{Names, Texts};
 use crate::dialect::Migration;
 use crate::dialect::postgres::MIGRATIONS;
+use crate::fault::{Fault, misconfigured};
 use crate::step::Value;
 
 /// The version of the tables that this release works with.
@@ -31,13 +32,13 @@ async fn version(line: &mut Line, names: &Names, texts: &Texts) -> Result<u32, F
         r#"SELECT EXISTS (SELECT FROM pg_catalog.pg_class WHERE oid = to_regclass('"idem_migrations"'))"#,
     );
     let done = line.execute(Order::Simple(there)).await?;
-    let there: bool = done.rows.first().map_or(Ok(false), |row| row.try_get(0)).map_err(Fault::of)?;
+    let there: bool = done.rows.first().map_or(Ok(false), |row| row.try_get(0)).map_err(fault::of)?;
     if !there {
         return Ok(0);
     }
     let values = [Value::Text(names.table.as_str().into())];
     let done = line.execute(Order::Simple(texts.version.with_values(&values))).await?;
-    let version: i64 = done.rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(Fault::of)?;
+    let version: i64 = done.rows.first().map_or(Ok(0), |row| row.try_get(0)).map_err(fault::of)?;
     Ok(u32::try_from(version).unwrap_or(u32::MAX))
 }
 

@@ -6,8 +6,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
-use super::fault::{Fault, unavailable};
 use super::lines::{Done, Held, Line};
+use crate::fault::{Fault, unavailable};
 use crate::step::Step;
 
 /// The most steps in one statement.

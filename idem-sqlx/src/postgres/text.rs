@@ -9,6 +9,7 @@ use sqlx::postgres::PgArguments;
 
 use crate::dialect::Statements;
 use crate::dialect::postgres::INSERT;
+use crate::hex::Hex;
 use crate::step::{Value, Verb};
 use crate::table::TableName;
 
@@ -69,9 +70,13 @@ impl Text {
             sql.push_str(before);
             let written = match values.get(*at) {
                 Some(Value::Int(int)) => write!(sql, "({int}::bigint)"),
-                Some(Value::Text(text)) => write!(sql, "convert_from({}, 'UTF8')", Hex(text.as_bytes())),
-                Some(Value::Word(word)) => write!(sql, "convert_from({}, 'UTF8')", Hex(word.as_bytes())),
-                Some(Value::Bytes(bytes)) => write!(sql, "{}", Hex(bytes)),
+                Some(Value::Text(text)) => {
+                    write!(sql, "convert_from(decode('{}', 'hex'), 'UTF8')", Hex(text.as_bytes()))
+                }
+                Some(Value::Word(word)) => {
+                    write!(sql, "convert_from(decode('{}', 'hex'), 'UTF8')", Hex(word.as_bytes()))
+                }
+                Some(Value::Bytes(bytes)) => write!(sql, "decode('{}', 'hex')", Hex(bytes)),
                 None => write!(sql, "NULL"),
             };
             debug_assert!(written.is_ok(), "a string takes everything");
@@ -94,21 +99,6 @@ pub(super) fn bind(values: &[Value]) -> Result<PgArguments, sqlx::Error> {
         .map_err(sqlx::Error::Encode)?;
     }
     Ok(arguments)
-}
-
-/// Bytes as an expression.
-struct Hex<'a>(&'a [u8]);
-
-impl std::fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        const DIGITS: &[u8; 16] = b"0123456789abcdef";
-        f.write_str("decode('")?;
-        for byte in self.0 {
-            f.write_char(DIGITS[usize::from(byte >> 4)].into())?;
-            f.write_char(DIGITS[usize::from(byte & 15)].into())?;
-        }
-        f.write_str("', 'hex')")
-    }
 }
 
 /// The statements for one table.

@@ -8,25 +8,16 @@ use sqlx::{AssertSqlSafe, Executor as _, Transaction};
 use tokio::time::timeout;
 
 use super::Postgres;
-use super::fault::Fault;
+use super::fault;
 use super::found::found;
 use super::lines::{Done, run};
 use super::text::{Text, bind};
 use crate::database::Found;
+use crate::fault::Fault;
 use crate::step::{Step, Value, Verb};
 use crate::to_the_end::ToTheEnd;
 use crate::transaction::{Failed, Mark, Transactions, Uncommitted};
 use crate::unlogged::{Shows, unlogged};
-
-impl From<Fault> for Failed {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Undone(error) => Self::Undone(error),
-            Fault::Broken(error) => Self::Broken(error),
-            Fault::Blocked(error) | Fault::Unreachable(error) | Fault::Refused(error) => Self::Refused(error),
-        }
-    }
-}
 
 impl Transactions for Postgres {
     type Driver = sqlx::Postgres;
@@ -40,7 +31,7 @@ impl Transactions for Postgres {
         self.lines.check_open()?;
         let pool = self.transactions.clone();
         let begin = ToTheEnd::new(async move { pool.begin().await });
-        let transaction = begin.await.map_err(Fault::of)?;
+        let transaction = begin.await.map_err(fault::of)?;
         Ok((transaction, ()))
     }
 
@@ -120,11 +111,9 @@ impl Transactions for Postgres {
     ) -> Result<(), Uncommitted> {
         match timeout(limit, transaction.commit()).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(match Fault::of(error) {
-                Fault::Undone(error) | Fault::Blocked(error) | Fault::Refused(error) => {
-                    Uncommitted::Refused(error)
-                }
+            Ok(Err(error)) => Err(match fault::of(error) {
                 Fault::Broken(error) | Fault::Unreachable(error) => Uncommitted::Unknown(error),
+                fault => Uncommitted::Refused(fault.into_error()),
             }),
             Err(_) => Err(Uncommitted::Unknown(StoreError::with_source(
                 StoreErrorKind::TimedOut,
@@ -153,7 +142,7 @@ impl Postgres {
 }
 
 async fn prepared(connection: &mut PgConnection, text: &Text, values: &[Value]) -> Result<Done, Fault> {
-    let arguments = bind(values).map_err(Fault::of)?;
+    let arguments = bind(values).map_err(fault::of)?;
     run(connection.fetch_many(sqlx::query_with(AssertSqlSafe(text.prepared()), arguments))).await
 }
 
