@@ -111,9 +111,10 @@ impl Line {
 
     /// Asks, and asks again as long as that may help and there is time until the deadline.
     ///
-    /// A command that gets no reply may have been executed: only what may be executed twice is asked.
+    /// A command that gets no reply may have been executed: only what may be executed twice is asked. A script that is
+    /// refused after that is of unknown fate all the same, and no error says otherwise.
     pub(crate) async fn ask(&self, what: &Ask<'_>, deadline: Instant) -> Result<Value, StoreError> {
-        let (mut whole, mut pause, mut before) = (false, Duration::ZERO, None);
+        let (mut whole, mut unanswered, mut pause, mut before) = (false, false, Duration::ZERO, None);
         loop {
             let sent = match *what {
                 Ask::Plain(command) => self.send(command, &[], None, deadline).await,
@@ -131,6 +132,7 @@ impl Line {
                     whole = true;
                     continue;
                 }
+                Fault::Refused(error) if unanswered => return Err(fate_unknown(error)),
                 Fault::Refused(error) | Fault::Unsafe(error) => return Err(error),
                 // The slot is on its way: the record is at one node still, and its answer at the other.
                 Fault::Split(_) if what.has_two_keys() => return Ok(Value::Int(script::ANSWER_IS_MISSING)),
@@ -142,6 +144,7 @@ impl Line {
                     sleep(jittered(pause).min(left(deadline))).await;
                 }
             }
+            unanswered |= matches!((&fault, what), (Fault::Broken(_), Ask::Script { .. }));
             // The last try may have had no time; the one before it says what was wrong.
             let error = before.unwrap_or_else(|| fault.into_error());
             if Instant::now() >= deadline {
@@ -274,6 +277,18 @@ impl Drop for Unanswered<'_> {
             self.line.give_up(self.nth);
         }
     }
+}
+
+/// What a refusal says of a step of which a try before may have been taken.
+fn fate_unknown(refusal: StoreError) -> StoreError {
+    if refusal.is_retryable() {
+        return refusal;
+    }
+    let why = std::error::Error::source(&refusal).map_or_else(|| refusal.to_string(), ToString::to_string);
+    StoreError::with_source(
+        StoreErrorKind::Unavailable,
+        format!("a try got no reply and may have been taken, and the next was refused: {why}"),
+    )
 }
 
 /// How long it is until then.

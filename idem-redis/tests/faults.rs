@@ -5,7 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{DAY, LEASE, answer, at, claim, completed, granted, id, told};
-use idem_core::store::{Claimed, Fenced, Settle, Settled, Store as _, StoreErrorKind};
+use idem_core::store::{Claimed, Fenced, Release, Settle, Settled, Store as _, StoreErrorKind};
 use idem_redis::RedisStore;
 use idem_testkit::{Proxy, RedisServer, Reply};
 
@@ -53,6 +53,44 @@ async fn a_record_is_not_forgotten_twice_because_a_reply_was_lost() {
     let rival = others.claim(&held, &claim("payload")).await.unwrap();
     assert!(matches!(rival, Claimed::InFlight { .. }), "{rival:?}");
     assert_eq!(others.complete(&held, ours.owner, &answer("done"), DAY).await.unwrap(), Fenced::Held);
+}
+
+#[tokio::test]
+async fn a_claim_that_may_have_arrived_is_of_unknown_fate_whatever_its_repetition_is_told() {
+    let server = RedisServer::start(&[]);
+    let proxy = Proxy::before(server.url()).await;
+    let let_in = || server.command(&["ACL", "SETUSER", "app", "on", ">pass", "~*", "&*", "+@all"]);
+    let_in();
+    let url = proxy.url().replace("redis://", "redis://app:pass@");
+    for (n, refusal) in
+        [["ACL", "SETUSER", "app", "-evalsha"], ["ACL", "SETUSER", "app", "off"]].iter().enumerate()
+    {
+        let store = RedisStore::open(&url).await.unwrap();
+        completed(&store, &id(&format!("before {n}")), DAY).await;
+        let before = server.contents("idem:").len();
+        let connections = proxy.hold_connections().await;
+        proxy.lose_next_answer();
+        let (held, ours) = (id(&format!("held {n}")), claim("payload"));
+        let claiming = tokio::spawn({
+            let (store, held, ours) = (store.clone(), held.clone(), ours.clone());
+            async move { store.claim(&held, &ours).await }
+        });
+        while server.contents("idem:").len() == before {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        server.command(refusal);
+        drop(connections);
+        // The engine clears in the background what is of unknown fate, and nothing else.
+        let error = claiming.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{}", told(&error));
+        assert!(told(&error).contains("may have been taken"), "{}", told(&error));
+        // What was never sent is refused as ever.
+        let error = store.claim(&id("new"), &claim("payload")).await.unwrap_err();
+        assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{}", told(&error));
+        let_in();
+        assert_eq!(store.release(&held, ours.owner, Release::Undo(LEASE)).await.unwrap(), Fenced::Held);
+        assert_eq!(granted(&store, &held, &claim("payload")).await, 1);
+    }
 }
 
 #[tokio::test]

@@ -86,11 +86,13 @@ impl Before {
         }
     }
 
-    /// Whether what came after is the one failover that was brought about: whoever is the primary goes on with the history
-    /// of the one that failed, and has of it at least what that one had just before.
-    fn is_followed_by(&self, after: &History) -> bool {
-        let failed = &self.histories[self.primary];
-        after.before.as_ref().is_some_and(|(id, offset)| *id == failed.id && *offset >= failed.offset)
+    /// Whether what came after is the one failover that was brought about: whoever is the primary was a replica of the one
+    /// that failed, and was promoted since.
+    fn is_followed_by(&self, successor: usize, after: &History) -> bool {
+        let failed = &self.histories[self.primary].id;
+        successor != self.primary
+            && self.histories[successor].id == *failed
+            && after.before.as_ref().is_some_and(|(id, _)| id == failed)
     }
 
     /// Says what came after.
@@ -168,7 +170,7 @@ pub(crate) async fn fail(fate: Fate, all: &mut RedisSentinels, replicas: u32) {
             assert_eq!(written.errors.iter().collect::<Vec<_>>(), [""; 0], "round {round}");
         }
         let lost = Lost::of(&written, &looking).await;
-        let is_good = first.primary == before.primary && before.is_followed_by(&after);
+        let is_good = first.primary == before.primary && before.is_followed_by(successor, &after);
         println!(
             "{fate:?}, {replicas} waited for, round {round}: {}{}, all in order after {took:?}; {lost}",
             before.tell(successor, &after),
