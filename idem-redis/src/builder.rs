@@ -61,7 +61,6 @@ pub(crate) struct Choices {
     pub(crate) limits: Limits,
     pub(crate) connections: usize,
     pub(crate) answers_within: usize,
-    pub(crate) allow_eviction: bool,
     pub(crate) listen: bool,
     pub(crate) replicas: u32,
 }
@@ -169,7 +168,8 @@ impl RedisBuilder {
 
     /// Accepts a server that evicts keys when its memory is full. By default [`open`](Self::open) refuses it.
     ///
-    /// Work whose claim or answer was evicted runs again: say so only where that does no harm.
+    /// Work whose claim or answer was evicted runs again: say so only where that does no harm. A server to which a connection
+    /// is made later is refused as well, as [`Misconfigured`](StoreErrorKind::Misconfigured) at each step.
     pub fn allow_eviction(mut self) -> Self {
         self.allow_eviction = true;
         self
@@ -203,7 +203,8 @@ impl RedisBuilder {
     /// # Errors
     ///
     /// When a URL or the prefix is refused, no server was named, it cannot be reached within the time-out, it refuses the
-    /// user or the password, it is too old, or it may evict records.
+    /// user or the password, it is too old, it may evict records, or it is a replica or a node of a cluster where a URL names
+    /// one server.
     pub async fn open(self) -> Result<RedisStore, StoreError> {
         if let Some(why) = Names::refuses(&self.prefix) {
             return Err(misconfigured(why));
@@ -211,7 +212,7 @@ impl RedisBuilder {
         // Longer ones are none: an instant cannot be moved as far as a duration is long.
         let [step, response, connect] =
             [self.timeout, self.response_timeout, self.connect_timeout].map(|limit| limit.min(LONGEST));
-        let limits = Limits { step, response, connect };
+        let limits = Limits { step, response, connect, allow_eviction: self.allow_eviction };
         let place = match &self.place {
             Named::Nothing => {
                 return Err(misconfigured(
@@ -231,12 +232,12 @@ impl RedisBuilder {
             limits,
             connections: self.connections,
             answers_within: self.answers_within,
-            allow_eviction: self.allow_eviction,
             listen: self.listen,
             replicas: self.replicas,
         };
-        let store = RedisStore::new(&Arc::new(place), choices);
-        store.check().await?;
+        let place = Arc::new(place);
+        let store = RedisStore::new(&place, choices);
+        store.check(!place.fails_over()).await?;
         Ok(store)
     }
 }

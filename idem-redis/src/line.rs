@@ -14,13 +14,14 @@ use crate::fault::{Fault, unavailable};
 use crate::place::{Connection, Place};
 use crate::replicas::Wait;
 use crate::script::{self, Keys, Script};
+use crate::server;
 
 /// The first pause before a command is repeated that was refused for the moment, or found no connection twice.
 const SHORTEST_PAUSE: Duration = Duration::from_millis(5);
 /// The longest.
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long things may take.
+/// How long things may take, and what a server may do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     /// A step, everything included.
@@ -29,6 +30,8 @@ pub(crate) struct Limits {
     pub(crate) response: Duration,
     /// Making a connection.
     pub(crate) connect: Duration,
+    /// Whether the server may evict records.
+    pub(crate) allow_eviction: bool,
 }
 
 /// Connections to one place.
@@ -215,7 +218,7 @@ impl Line {
             return Ok(found);
         }
         let limit = self.limits.connect.min(left(deadline));
-        let made = match timeout(limit, self.place.connect(limit)).await {
+        let made = match timeout(limit, self.make(limit)).await {
             Ok(Ok(made)) => made,
             Ok(Err(fault)) => return doubted.ok_or(fault),
             // It is there but does not speak; it may, before the time is over.
@@ -226,6 +229,20 @@ impl Line {
         current.doubted = false;
         current.connection = Some(made.clone());
         Ok((made, current.nth))
+    }
+
+    /// Makes a connection, and sees whether its server may have records: after a failover it is another.
+    async fn make(&self, limit: Duration) -> Result<Connection, Fault> {
+        let mut made = self.place.connect(limit).await?;
+        // A cluster is asked as a whole, which a node that is away would spoil: only when the store is opened.
+        if made.is_of_one_server() && !self.limits.allow_eviction {
+            match made.send(&redis::cmd("INFO")).await.map_err(Fault::of) {
+                Ok(told) => server::check(&told, false).map_err(Fault::Refused)?,
+                Err(Fault::Refused(error)) if server::is_forbidden(&error) => {}
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(made)
     }
 
     /// The connection, and whether it is doubted.

@@ -57,7 +57,7 @@ impl Records {
     }
 
     pub(crate) fn allow_eviction(&self) -> bool {
-        self.choices.allow_eviction
+        self.choices.limits.allow_eviction
     }
 
     /// What the server tells of itself.

@@ -1,6 +1,6 @@
 //! Servers: what is asked of one before records are trusted to it.
 
-use idem_core::store::StoreError;
+use idem_core::store::{StoreError, StoreErrorKind};
 use redis::Value;
 
 use crate::fault::misconfigured;
@@ -14,21 +14,45 @@ pub(crate) struct Told {
     version: Option<String>,
     maxmemory: u64,
     policy: Option<String>,
+    /// Whom it follows, host and port, if it is a replica.
+    follows: Option<(String, String)>,
+    is_of_cluster: bool,
 }
 
 impl Told {
     /// Reads the text of `INFO`.
     fn read(info: &str) -> Self {
         let mut told = Self::default();
+        let (mut host, mut port) = (None, None);
         for line in info.lines() {
             match line.split_once(':') {
+                Some(("master_host", name)) => host = Some(name.trim().to_owned()),
+                Some(("master_port", number)) => port = Some(number.trim().to_owned()),
+                Some(("cluster_enabled", enabled)) => told.is_of_cluster = enabled.trim() == "1",
                 Some(("redis_version", version)) => told.version = Some(version.trim().to_owned()),
                 Some(("maxmemory", bytes)) => told.maxmemory = bytes.trim().parse().unwrap_or(0),
                 Some(("maxmemory_policy", policy)) => told.policy = Some(policy.trim().to_owned()),
                 _ => {}
             }
         }
+        told.follows = host.zip(port);
         told
+    }
+
+    /// Refuses a server that by itself is not the place of all records: no step would ever succeed.
+    fn check_alone(&self) -> Result<(), StoreError> {
+        if self.is_of_cluster {
+            return Err(misconfigured(
+                "the server is a node of a cluster: name its nodes by `RedisStore::cluster` instead of one URL",
+            ));
+        }
+        match &self.follows {
+            None => Ok(()),
+            Some((host, port)) => Err(misconfigured(format!(
+                "the server is a replica of {host}:{port}: give the URL of the primary, or name its Sentinels by \
+                 `RedisStore::sentinel`, so that it is found after a failover, too"
+            ))),
+        }
     }
 
     /// Refuses a server that is too old, or that may evict records.
@@ -56,15 +80,28 @@ impl Told {
 
 /// Checks what one server, or each of several, tells of itself.
 pub(crate) fn check(info: &Value, allow_eviction: bool) -> Result<(), StoreError> {
+    each(info, &|told| told.check(allow_eviction))
+}
+
+/// Checks what a server tells of itself that a URL names.
+pub(crate) fn check_alone(info: &Value) -> Result<(), StoreError> {
+    each(info, &Told::check_alone)
+}
+
+fn each(info: &Value, check: &dyn Fn(&Told) -> Result<(), StoreError>) -> Result<(), StoreError> {
     match info {
-        Value::BulkString(text) => Told::read(&String::from_utf8_lossy(text)).check(allow_eviction),
-        Value::VerbatimString { text, .. } | Value::SimpleString(text) => {
-            Told::read(text).check(allow_eviction)
-        }
-        Value::Map(nodes) => nodes.iter().try_for_each(|(_, info)| check(info, allow_eviction)),
-        Value::Array(nodes) => nodes.iter().try_for_each(|info| check(info, allow_eviction)),
+        Value::BulkString(text) => check(&Told::read(&String::from_utf8_lossy(text))),
+        Value::VerbatimString { text, .. } | Value::SimpleString(text) => check(&Told::read(text)),
+        Value::Map(nodes) => nodes.iter().try_for_each(|(_, info)| each(info, check)),
+        Value::Array(nodes) => nodes.iter().try_for_each(|info| each(info, check)),
         _ => Ok(()),
     }
+}
+
+/// Whether it is only this question that the user may not ask.
+pub(crate) fn is_forbidden(error: &StoreError) -> bool {
+    let told = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
+    error.kind() == StoreErrorKind::Misconfigured && told.contains("NOPERM") && told.contains("'info'")
 }
 
 #[cfg(test)]

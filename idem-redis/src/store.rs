@@ -77,11 +77,16 @@ impl RedisStore {
     }
 
     /// Looks at the server before anything is trusted to it.
-    pub(crate) async fn check(&self) -> Result<(), StoreError> {
+    pub(crate) async fn check(&self, is_alone: bool) -> Result<(), StoreError> {
         let records = &self.shared.records;
         match records.info().await {
-            Ok(told) => server::check(&told, records.allow_eviction()),
-            Err(error) if is_forbidden(&error) => {
+            Ok(told) => {
+                if is_alone {
+                    server::check_alone(&told)?;
+                }
+                server::check(&told, records.allow_eviction())
+            }
+            Err(error) if server::is_forbidden(&error) => {
                 tracing::warn!(
                     "the Redis server does not say whether it may evict idempotency records: see to it"
                 );
@@ -102,12 +107,6 @@ impl RedisStore {
             self.shared.waiters.wake(id);
         }
     }
-}
-
-/// Whether it is only this question that the user may not ask.
-fn is_forbidden(error: &StoreError) -> bool {
-    let told = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    error.kind() == StoreErrorKind::Misconfigured && told.contains("NOPERM") && told.contains("'info'")
 }
 
 fn no_answer() -> StoreError {

@@ -5,7 +5,7 @@ mod common;
 use common::{DAY, HOUR, answer, at, claim, completed, granted, id, released, told};
 use idem_core::store::{Claimed, Fenced, Release, Settle, Settled, Store as _, StoreErrorKind};
 use idem_redis::RedisStore;
-use idem_testkit::RedisServer;
+use idem_testkit::{RedisCluster, RedisServer};
 
 async fn refused(url: &str) -> String {
     let error = RedisStore::open(url).await.expect_err(url);
@@ -21,6 +21,68 @@ async fn a_server_that_may_evict_records_is_refused_unless_that_is_allowed() {
     assert!(message.contains(".allow_eviction()"), "{message}");
     let store = at(&server).allow_eviction().open().await.unwrap();
     completed(&store, &id("done"), DAY).await;
+}
+
+#[tokio::test]
+async fn a_server_that_a_connection_is_made_to_later_is_refused_as_well_if_it_may_evict_records() {
+    let server = RedisServer::start(&[]);
+    let store = at(&server).open().await.unwrap();
+    let allows = at(&server).allow_eviction().open().await.unwrap();
+    completed(&store, &id("done"), DAY).await;
+    server.command(&["CONFIG", "SET", "maxmemory", "100mb", "maxmemory-policy", "allkeys-lru"]);
+    server.command(&["CLIENT", "KILL", "TYPE", "normal"]);
+    // The first may have been sent by the old connection.
+    let error = store.claim(&id("new"), &claim("payload")).await.unwrap_err();
+    assert!(told(&error).contains("allkeys-lru"), "{}", told(&error));
+    let error = store.claim(&id("new"), &claim("payload")).await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{}", told(&error));
+    assert!(told(&error).contains("allkeys-lru"), "{}", told(&error));
+    completed(&allows, &id("allowed"), DAY).await;
+    server.command(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    completed(&store, &id("new"), DAY).await;
+}
+
+#[tokio::test]
+async fn each_primary_of_a_cluster_is_refused_if_it_may_evict_records() {
+    let cluster = RedisCluster::start(&[]);
+    RedisStore::cluster(cluster.urls()).open().await.unwrap();
+    for primary in cluster.primaries() {
+        let policy = |policy: &str| {
+            cluster.node(primary).command(&[
+                "CONFIG",
+                "SET",
+                "maxmemory",
+                "100mb",
+                "maxmemory-policy",
+                policy,
+            ]);
+        };
+        policy("volatile-ttl");
+        let error = RedisStore::cluster(cluster.urls()).open().await.unwrap_err();
+        assert!(told(&error).contains("volatile-ttl"), "{}", told(&error));
+        policy("noeviction");
+    }
+}
+
+#[tokio::test]
+async fn a_url_that_leads_to_a_replica_or_into_a_cluster_is_refused_and_told_what_to_use() {
+    let primary = RedisServer::start(&[]);
+    let replica = RedisServer::start(&[&format!("replicaof 127.0.0.1 {}", primary.port())]);
+    let message = refused(replica.url()).await;
+    assert!(message.contains(&format!("a replica of 127.0.0.1:{}", primary.port())), "{message}");
+    assert!(message.contains("RedisStore::sentinel"), "{message}");
+
+    let cluster = RedisCluster::start(&[]);
+    for url in cluster.urls() {
+        let message = refused(&url).await;
+        assert!(message.contains("RedisStore::cluster"), "{message}");
+    }
+    // And the other way round.
+    let error = RedisStore::cluster([primary.url()]).open().await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{}", told(&error));
+    assert!(told(&error).contains("cluster support disabled"), "{}", told(&error));
+    let error = RedisStore::sentinel("primary", [primary.url()]).open().await.unwrap_err();
+    assert_eq!(error.kind(), StoreErrorKind::Misconfigured, "{}", told(&error));
 }
 
 #[tokio::test]
