@@ -137,7 +137,7 @@ pub mod __private;
 pub use idem_core::memory::MemoryStore;
 
 #[cfg(feature = "redis")]
-pub use idem_redis::RedisStore;
+pub use idem_redis::{RedisBuilder, RedisStore};
 #[cfg(feature = "mysql")]
 pub use idem_sqlx::MySqlStore;
 #[cfg(feature = "postgres")]

@@ -8,6 +8,7 @@ use idem_core::store::{StoreError, StoreErrorKind};
 use redis::cluster::ClusterClientBuilder;
 use redis::{Client, ConnectionInfo, IntoConnectionInfo as _, RedisConnectionInfo};
 
+use crate::address::Address;
 use crate::fault::{Fault, misconfigured};
 use crate::line::Limits;
 use crate::names::Names;
@@ -37,8 +38,14 @@ pub struct RedisBuilder {
 #[derive(Clone)]
 enum Named {
     Nothing,
+    /// What a URL says that cannot be, and why.
+    Refused(&'static str),
     Server(String),
-    Sentinel { name: String, sentinels: Vec<String>, primary: Option<String> },
+    Sentinel {
+        name: String,
+        sentinels: Vec<String>,
+        primary: Option<String>,
+    },
     Cluster(Vec<String>),
 }
 
@@ -47,6 +54,7 @@ impl fmt::Debug for Named {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Nothing => "Nothing",
+            Self::Refused(_) => "Refused",
             Self::Server(_) => "Server",
             Self::Sentinel { .. } => "Sentinel",
             Self::Cluster(_) => "Cluster",
@@ -83,12 +91,26 @@ impl Default for RedisBuilder {
 }
 
 impl RedisBuilder {
-    /// Takes the server of a URL.
+    /// Takes the place that a URL names.
     ///
-    /// `redis://user:password@host:port/database`; `rediss://..` with TLS (feature `tls-rustls`);
-    /// `redis+unix:///path?db=0&user=..&pass=..` for a socket. `valkey://..` and `valkeys://..` are the same.
+    /// | | |
+    /// |---|---|
+    /// | `redis://user:password@host:port/database` | one server |
+    /// | `redis+unix:///path?db=0&user=..&pass=..` | one server, by its socket |
+    /// | `redis+sentinel://user:password@host:port,host:port/name/database` | the primary that these Sentinels know under the name |
+    /// | `redis+cluster://user:password@host:port,host:port` | the cluster of these nodes |
+    ///
+    /// `rediss..` means TLS with all of them (feature `tls-rustls`), and `valkey..`, `valkeys..` are the same. The user is the
+    /// one of the servers; Sentinels that ask for one are named by [`sentinel`](Self::sentinel). Ports may be left out.
     pub fn url(mut self, url: &str) -> Self {
-        self.place = Named::Server(url.to_owned());
+        self.place = match Address::read(url) {
+            Ok(Address::Server(url)) => Named::Server(url),
+            Ok(Address::Sentinel { name, sentinels, primary }) => {
+                Named::Sentinel { name, sentinels, primary: Some(primary) }
+            }
+            Ok(Address::Cluster(nodes)) => Named::Cluster(nodes),
+            Err(why) => Named::Refused(why),
+        };
         self
     }
 
@@ -219,6 +241,7 @@ impl RedisBuilder {
                     "no server was named: give a URL, Sentinels or the nodes of a cluster",
                 ));
             }
+            Named::Refused(why) => return Err(misconfigured(format!("a URL is refused: {why}"))),
             Named::Server(url) => Place::Server(client(url)?),
             Named::Sentinel { name, sentinels, primary } => Place::Sentinel(Sentinel {
                 name: name.clone(),

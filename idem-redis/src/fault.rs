@@ -39,15 +39,10 @@ impl Fault {
             ErrorKind::Io if error.is_timeout() => {
                 Self::Broken(StoreError::with_source(TimedOut, "the server did not answer in time"))
             }
-            // What rustls refuses comes as invalid data.
-            ErrorKind::Io if io_kind(&error) == Some(io::ErrorKind::InvalidData) => {
-                Self::Refused(StoreError::with_source(
-                    Misconfigured,
-                    format!(
-                        "no TLS with this server; see its certificate and the URL's host and port: {error}"
-                    ),
-                ))
-            }
+            ErrorKind::Io if is_of_tls(&error) => Self::Refused(StoreError::with_source(
+                Misconfigured,
+                format!("no TLS with this server; see its certificate and the URL's host and port: {error}"),
+            )),
             ErrorKind::Io if error.is_connection_refusal() => {
                 Self::Unreachable(StoreError::with_source(Unavailable, error))
             }
@@ -113,6 +108,12 @@ impl Fault {
             | Self::Refused(error) => error,
         }
     }
+}
+
+/// Whether rustls refuses the server. That comes as invalid data; of the nodes of a cluster nothing but the text is left.
+fn is_of_tls(error: &RedisError) -> bool {
+    io_kind(error) == Some(io::ErrorKind::InvalidData)
+        || error.detail().is_some_and(|detail| detail.contains("invalid peer certificate"))
 }
 
 /// What kind of error of the operating system it is, if it is one; it comes behind a shared pointer.

@@ -3,6 +3,7 @@
 //! [`RedisStore`] keeps records in one server, in one that Sentinels watch over, or in a cluster. Each step is one script
 //! on the server, see `scripts/`.
 
+mod address;
 mod builder;
 mod ear;
 mod fault;

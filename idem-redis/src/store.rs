@@ -35,7 +35,7 @@ struct Shared {
 }
 
 impl RedisStore {
-    /// Opens the server of a URL, `redis://user:password@host:port/database`.
+    /// Opens the place that a URL names, such as `redis://user:password@host:port/database`; see [`RedisBuilder::url`].
     ///
     /// # Errors
     ///

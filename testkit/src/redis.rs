@@ -66,10 +66,7 @@ impl Product for Redis {
         let mut command = program(account, folder, port);
         command.args(["--save", ""]).arg("--unixsocket").arg(folder.join(SOCKET));
         command.args(["--enable-debug-command", "local"]);
-        for setting in settings {
-            let mut words = setting.split_whitespace();
-            command.arg(format!("--{}", words.next().expect("a setting with a name"))).args(words);
-        }
+        add(&mut command, settings);
         command
     }
 
@@ -143,6 +140,36 @@ impl<P: RedisProduct> Server<P> {
         self.command(&["CONFIG", "RESETSTAT"]);
     }
 
+    /// Starts a server that listens on a second port, too, for TLS, and asks its clients for no certificates.
+    ///
+    /// # Panics
+    ///
+    /// When it cannot be started; says what to do.
+    pub fn start_with_tls(certificates: &Certificates, settings: &[&str]) -> Self {
+        Self::start_with(|| {
+            let tls = [
+                format!("tls-port {}", free_port()),
+                format!("tls-cert-file {}", certificates.server().display()),
+                format!("tls-key-file {}", certificates.key().display()),
+                format!("tls-ca-cert-file {}", certificates.authority().display()),
+                "tls-auth-clients no".to_owned(),
+            ];
+            tls.into_iter().chain(settings.iter().map(|setting| (*setting).to_owned())).collect()
+        })
+    }
+
+    /// Where a server that was started with TLS is to be reached by it; the certificate is for this host's name.
+    ///
+    /// # Panics
+    ///
+    /// When it was started without.
+    pub fn tls_url(&self) -> String {
+        let port = setting(self.settings(), "tls-port").expect("a server that was started with TLS");
+        let (_, place) = self.address().split_once("://").expect("a URL");
+        let credentials = place.rsplit_once('@').map_or(String::new(), |(before, _)| format!("{before}@"));
+        format!("rediss://{credentials}localhost:{port}")
+    }
+
     /// Ends the server in good order: what it is to keep is on disk then.
     ///
     /// # Panics
@@ -170,36 +197,6 @@ impl RedisServer {
     /// Where it is, with the password if there is one.
     pub fn url(&self) -> &str {
         self.address()
-    }
-
-    /// Starts a server that listens on a second port, too, for TLS, and asks its clients for no certificates.
-    ///
-    /// # Panics
-    ///
-    /// When it cannot be started; says what to do.
-    pub fn start_with_tls(certificates: &Certificates, settings: &[&str]) -> Self {
-        Self::start_with(|| {
-            let tls = [
-                format!("tls-port {}", free_port()),
-                format!("tls-cert-file {}", certificates.server().display()),
-                format!("tls-key-file {}", certificates.key().display()),
-                format!("tls-ca-cert-file {}", certificates.authority().display()),
-                "tls-auth-clients no".to_owned(),
-            ];
-            tls.into_iter().chain(settings.iter().map(|setting| (*setting).to_owned())).collect()
-        })
-    }
-
-    /// Where a server that was started with TLS is to be reached by it; the certificate is for this host's name.
-    ///
-    /// # Panics
-    ///
-    /// When it was started without.
-    pub fn tls_url(&self) -> String {
-        let port = setting(self.settings(), "tls-port").expect("a server that was started with TLS");
-        let (_, place) = self.url().split_once("://").expect("a URL");
-        let credentials = place.rsplit_once('@').map_or(String::new(), |(before, _)| format!("{before}@"));
-        format!("rediss://{credentials}localhost:{port}")
     }
 
     /// Where a server of our own listens besides its port.
@@ -262,6 +259,14 @@ pub(crate) fn program(account: Account, folder: &Path, port: u16) -> Command {
     command.arg(folder.join(CONFIGURATION));
     command.args(["--bind", "127.0.0.1", "--port", &port.to_string()]);
     command
+}
+
+/// Adds settings as arguments.
+pub(crate) fn add(command: &mut Command, settings: &[String]) {
+    for setting in settings {
+        let mut words = setting.split_whitespace();
+        command.arg(format!("--{}", words.next().expect("a setting with a name"))).args(words);
+    }
 }
 
 fn executable() -> &'static Path {

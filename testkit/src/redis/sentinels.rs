@@ -7,7 +7,7 @@ use std::thread;
 
 use super::group::{Group, eventually, is_attached, with_password_of_primary};
 use super::reply::Reply;
-use super::{RedisProduct, RedisServer, make_configuration, program, setting};
+use super::{RedisProduct, RedisServer, add, make_configuration, program, setting};
 use crate::account::Account;
 use crate::server::{Product, Server};
 
@@ -35,9 +35,10 @@ impl Product for Sentinel {
         make_configuration(account, folder);
     }
 
-    fn program(account: Account, folder: &Path, port: u16, _: &[String]) -> Command {
+    fn program(account: Account, folder: &Path, port: u16, settings: &[String]) -> Command {
         let mut command = program(account, folder, port);
         command.arg("--sentinel");
+        add(&mut command, settings);
         command
     }
 
