@@ -330,6 +330,7 @@ impl<S> Call<S> {
             rebind: policy.rebind,
         };
         let id = RecordId::new(&scope, &operation, &key);
-        Ok(Begun::Flight(Flight::new(engine, id, claim, policy)))
+        let slot = engine.0.new_keys.as_ref().map(|keys| keys.slot(&scope));
+        Ok(Begun::Flight(Flight::new(engine, id, claim, policy, slot)))
     }
 }

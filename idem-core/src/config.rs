@@ -8,6 +8,7 @@ use crate::detach::Carry;
 use crate::engine::Idempotency;
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Secrets;
+use crate::new_keys::Limit;
 use crate::policy::{Expired, InFlight, Missing, OnCrash, OnDisconnect, OnStoreError, Policy};
 use crate::record::RecordId;
 use crate::store::Store;
@@ -20,6 +21,7 @@ pub struct Config {
     pub(crate) policy: Policy,
     pub(crate) store_timeout: Duration,
     pub(crate) max_in_flight: Option<usize>,
+    pub(crate) max_new_keys: Option<Limit>,
     pub(crate) max_response_bytes: usize,
     #[cfg(feature = "http")]
     pub(crate) http: Arc<crate::http::policy::HttpPolicy>,
@@ -75,6 +77,7 @@ impl Default for Config {
             policy: Policy::default(),
             store_timeout: Duration::from_secs(5),
             max_in_flight: None,
+            max_new_keys: None,
             max_response_bytes: Self::DEFAULT_MAX_BYTES,
             #[cfg(feature = "http")]
             http: Arc::default(),
@@ -202,6 +205,18 @@ impl<S> Builder<S> {
         self
     }
 
+    /// Sets how many new keys a scope may use in a while, in this process. Default: no limit.
+    ///
+    /// So many at once, and then as they come in at an even rate: 600 an hour are one every six seconds. Beyond it a new
+    /// key is refused with 429 and a `Retry-After`, and nothing is written. Replays and retries are not counted and go on;
+    /// while a scope has none left, a key costs a look at the store first. A claim counts while it is on its way, until its
+    /// key turns out to be an old one. The shared scope is one scope. At most 131,072 scopes are remembered; with more at it
+    /// at once, those that claimed least recently begin anew.
+    pub fn max_new_keys(mut self, keys: u32, per: Duration) -> Self {
+        self.config.max_new_keys = Some(Limit { keys, per });
+        self
+    }
+
     /// Sets the longest answer that is kept, in bytes; of a longer one only a tombstone is. Default: 1 MiB.
     pub fn max_response_bytes(mut self, max_response_bytes: usize) -> Self {
         self.config.max_response_bytes = max_response_bytes;
@@ -233,6 +248,8 @@ impl<S> Builder<S> {
                 Some("a store_timeout of zero would never reach the store")
             } else if self.config.max_in_flight == Some(0) {
                 Some("a max_in_flight of zero would run nothing")
+            } else if self.config.max_new_keys.is_some_and(|limit| limit.keys == 0 || limit.per.is_zero()) {
+                Some("max_new_keys needs a number of keys and a time, and neither may be zero")
             } else {
                 None
             }

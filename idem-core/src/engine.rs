@@ -12,6 +12,7 @@ use crate::error::{Error, ErrorKind};
 use crate::fingerprint::JsonMemo;
 use crate::key::{Key, Scope};
 use crate::lease::Leases;
+use crate::new_keys::NewKeys;
 use crate::operation::{Operation, Place, Site};
 use crate::record::{Inspection, RecordId};
 use crate::store::{Settle, Settled, Store, StoreError};
@@ -54,6 +55,7 @@ pub(crate) struct Shared {
     pub(crate) leases: Arc<Leases>,
     pub(crate) tracker: Arc<Tracker>,
     pub(crate) json_memo: JsonMemo,
+    pub(crate) new_keys: Option<NewKeys>,
     /// Which place in the source does which unpinned operation.
     sites: Mutex<HashMap<String, Place>>,
     number: u64,
@@ -80,6 +82,7 @@ impl Idempotency {
         Self(Arc::new(Shared {
             leases: Leases::new(store.clone(), config.store_timeout),
             store,
+            new_keys: config.max_new_keys.map(NewKeys::new),
             config,
             tracker: Arc::default(),
             json_memo: JsonMemo::new(Self::JSON_MEMO),

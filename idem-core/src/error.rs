@@ -56,6 +56,8 @@ pub enum ErrorKind {
     StoreUnavailable,
     /// Too much is running, or the store has no room for new keys.
     Overloaded,
+    /// The scope has used as many new keys as it may for now.
+    TooManyKeys,
     /// The stored answer cannot be read by this release.
     Undecodable,
     /// The lease was lost while the work ran, and the record holds no answer.
@@ -86,6 +88,7 @@ impl ErrorKind {
             Self::AnswerUnavailable => "idempotency_response_unavailable",
             Self::StoreUnavailable => "idempotency_store_unavailable",
             Self::Overloaded => "idempotency_overloaded",
+            Self::TooManyKeys => "idempotency_too_many_keys",
             Self::Undecodable => "idempotency_undecodable",
             Self::LeaseLost => "idempotency_lease_lost",
             Self::Aborted => "idempotency_aborted",
@@ -109,6 +112,7 @@ impl ErrorKind {
             Self::AnswerUnavailable => "The response of this Idempotency-Key was not kept",
             Self::StoreUnavailable => "The idempotency store is unavailable",
             Self::Overloaded => "Too many requests are outstanding",
+            Self::TooManyKeys => "Too many new Idempotency-Keys",
             Self::Undecodable => "The stored response cannot be read",
             Self::LeaseLost => "The claim on this Idempotency-Key was lost",
             Self::Aborted => "The request ran too long",
@@ -127,6 +131,7 @@ impl ErrorKind {
             Self::AnswerUnavailable => 410,
             Self::RequestTooLarge => 413,
             Self::Mismatch => 422,
+            Self::TooManyKeys => 429,
             Self::ScopeInvalid
             | Self::Undecodable
             | Self::CommitRefused
@@ -143,6 +148,7 @@ impl ErrorKind {
             Self::InFlight
                 | Self::StoreUnavailable
                 | Self::Overloaded
+                | Self::TooManyKeys
                 | Self::LeaseLost
                 | Self::Aborted
                 | Self::CommitRefused
@@ -237,6 +243,12 @@ impl Error {
     pub(crate) fn in_state(mut self, state: State, lease_left: Option<Duration>) -> Self {
         self.0.state = Some(state);
         self.0.lease_left = lease_left;
+        self
+    }
+
+    /// Says when to try again.
+    pub(crate) fn retry_in(mut self, left: Duration) -> Self {
+        self.0.retry_after = Some(left);
         self
     }
 
@@ -348,6 +360,7 @@ impl fmt::Display for Error {
             ErrorKind::AnswerUnavailable => "the work is done, but its answer was not kept",
             ErrorKind::StoreUnavailable => "the store cannot say whether the key is free",
             ErrorKind::Overloaded => "there is no room for a new idempotency key",
+            ErrorKind::TooManyKeys => "the scope has used as many new idempotency keys as it may for now",
             ErrorKind::Undecodable => "the stored answer cannot be read",
             ErrorKind::LeaseLost => "the lease was lost while the work ran",
             ErrorKind::Aborted => "the work ran too long and was aborted",

@@ -17,6 +17,7 @@ use crate::engine::Idempotency;
 use crate::error::{Error, ErrorKind};
 use crate::fingerprint::Comparison;
 use crate::lease::{Abort, Held, Ticket};
+use crate::new_keys::{Slot, Token};
 use crate::outcome::Stored;
 use crate::policy::{OnCrash, Policy, Verdict};
 use crate::record::{Record, RecordId, State};
@@ -33,6 +34,8 @@ pub(crate) struct Flight {
     id: RecordId,
     claim: Claim,
     policy: Policy,
+    /// Whose new keys are counted, if any are.
+    slot: Option<Slot>,
     /// Whether the caller has gone away.
     abandoned: AtomicBool,
 }
@@ -68,8 +71,14 @@ impl Abandon for Arc<Flight> {
 }
 
 impl Flight {
-    pub(crate) fn new(engine: Idempotency, id: RecordId, claim: Claim, policy: Policy) -> Arc<Self> {
-        Arc::new(Self { engine, id, claim, policy, abandoned: AtomicBool::new(false) })
+    pub(crate) fn new(
+        engine: Idempotency,
+        id: RecordId,
+        claim: Claim,
+        policy: Policy,
+        slot: Option<Slot>,
+    ) -> Arc<Self> {
+        Arc::new(Self { engine, id, claim, policy, slot, abandoned: AtomicBool::new(false) })
     }
 
     pub(crate) fn id(&self) -> &RecordId {
@@ -115,9 +124,11 @@ impl Flight {
         if !self.has_room() {
             return self.look().await;
         }
+        let token = self.admit().await?;
         let mut active = shared.tracker.enter();
         match self.ask().await {
             Ok((Claimed::Granted { attempt }, since)) => {
+                spend(token, attempt);
                 if active.take_room(limit) {
                     return Ok(Boarding::Granted(Grant { attempt, since, active }));
                 }
@@ -132,6 +143,22 @@ impl Flight {
                 }
                 Err(Error::from_store(error).at(&self.id))
             }
+        }
+    }
+
+    /// Takes one of the new keys that the scope has left. Without one left only a key that has a record may be claimed.
+    ///
+    /// `None` where nothing is counted.
+    pub(crate) async fn admit(&self) -> Result<Option<Token<'_>>, Error> {
+        let (Some(keys), Some(slot)) = (&self.engine.0.new_keys, self.slot) else { return Ok(None) };
+        let left = match keys.take(slot) {
+            Ok(token) => return Ok(Some(token)),
+            Err(left) => left,
+        };
+        match self.try_look_up().await {
+            Ok(Some(_)) => Ok(None),
+            Ok(None) => Err(Error::new(ErrorKind::TooManyKeys).retry_in(left).at(&self.id)),
+            Err(error) => Err(Error::from_store(error).at(&self.id)),
         }
     }
 
@@ -391,6 +418,13 @@ impl Flight {
             Claimed::Granted { .. } | Claimed::Completed { .. } => Error::new(ErrorKind::Misuse),
         };
         error.at(&self.id)
+    }
+}
+
+/// Counts a granted key, if it is new: an attempt that is not the first has a record already.
+pub(crate) fn spend(token: Option<Token<'_>>, attempt: u32) {
+    if let (Some(token), 1) = (token, attempt) {
+        token.spend();
     }
 }
 

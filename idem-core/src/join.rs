@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::call::{Begun, Call};
 use crate::error::{Error, ErrorKind};
-use crate::flight::Flight;
+use crate::flight::{Flight, spend};
 use crate::policy::Verdict;
 use crate::run::Run;
 use crate::store::{Claimed, Fenced, Release, StoreError};
@@ -38,10 +38,12 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         let Begun::Flight(flight) = self.begin()? else {
             return Err(Error::new(ErrorKind::KeyRequired));
         };
+        let token = flight.admit().await?;
         let active = flight.enter();
         let claimed = in_time(&flight, store.claim_in(connection, flight.id(), flight.asked())).await?;
         match claimed {
             Claimed::Granted { attempt } => {
+                spend(token, attempt);
                 let run = Run::new(flight.clone(), attempt);
                 Ok(Joined::Granted(Part { store, flight, run, _active: active }))
             }

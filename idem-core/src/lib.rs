@@ -27,6 +27,7 @@ pub mod keyring;
 mod lease;
 #[cfg(feature = "memory")]
 pub mod memory;
+mod new_keys;
 pub mod operation;
 pub mod outcome;
 pub mod owner;

@@ -12,7 +12,7 @@ use crate::call::{Begun as Prepared, Call};
 use crate::detach::Detach;
 use crate::error::{Error, ErrorKind, ReplayError};
 use crate::execute::{Patience, replayed};
-use crate::flight::{Boarding, Flight};
+use crate::flight::{Boarding, Flight, spend};
 use crate::outcome::{Outcome, Stored};
 use crate::policy::{OnDisconnect, Verdict};
 use crate::run::{RUN, Run};
@@ -291,10 +291,12 @@ async fn board<S: TransactionalStore>(
             Boarding::Granted(_) => Err(Error::new(ErrorKind::Overloaded).at(flight.id())),
         };
     }
+    let token = flight.admit().await?;
     let mut active = flight.enter();
     match ask(flight, store).await.map_err(|error| Error::from_store(error).at(flight.id()))? {
         Begun::Refused(claimed) => Ok(Aboard::Refused(claimed)),
         Begun::Granted { attempt, transaction, hold } => {
+            spend(token, attempt);
             if active.take_room(limit) {
                 return Ok(Aboard::Granted(Box::new(Grant { transaction, hold, attempt, active })));
             }

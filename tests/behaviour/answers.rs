@@ -16,7 +16,7 @@ use idem::{Error, ErrorKind, Idempotency, MemoryStore, State as RecordState};
 use crate::client::{Answer, eventually};
 use crate::faulty::{Fault, Step};
 use crate::gate::Gate;
-use crate::server::{App, Caller, Server, Setup};
+use crate::server::{App, Caller, Server, Setup, Visit};
 use crate::stores::{Kind, Opened};
 
 const ALWAYS: usize = usize::MAX;
@@ -628,6 +628,40 @@ pub(crate) async fn with_too_many_handlers_running_a_new_key_is_503_and_live_key
     assert_eq!(running.await.unwrap().status, 200);
     gate.open();
     server.charge("k-3", "a").await.assert_fresh(200, "charged in run 3");
+}
+
+/// 4.10
+pub(crate) async fn beyond_the_limit_of_new_keys_a_key_is_429_and_nothing_is_written_and_live_keys_still_replay(
+    kind: Kind,
+) {
+    let hour = Duration::from_hours(1);
+    let setup = Setup::on(kind).await.configure(move |builder| builder.max_new_keys(2, hour));
+    let server = setup.work(|visit| async move { failing_at_first(&visit) }).start().await;
+    let done = server.charge("k-1", "a").await;
+    server.charge("k-2", "fails at first").await.assert_fresh(502, "");
+    for _ in 0..3 {
+        let refused = server.charge("k-3", "a").await;
+        refused.assert_problem(429, "idempotency_too_many_keys");
+        let seconds: u64 = refused.retry_after().unwrap().parse().unwrap();
+        assert!((1700..=1800).contains(&seconds), "{seconds}");
+        assert_eq!(refused.json()["retryable"], true);
+        assert_eq!(server.inspect(&server.id("k-3")).await, None);
+        server.charge("k-1", "a").await.assert_replays(&done);
+        server.charge("k-1", "b").await.assert_conflict();
+    }
+    server.charge("k-2", "fails at first").await.assert_fresh(200, "");
+    // Another caller has new keys of its own.
+    let bob = server.request_by("Bearer bob", "POST", "/charges").key("k-3").body("a").send().await;
+    bob.assert_fresh(200, "");
+    assert_eq!(server.runs(), 4);
+}
+
+fn failing_at_first(visit: &Visit) -> StatusCode {
+    if &visit.body[..] == b"fails at first" && visit.run == 2 {
+        StatusCode::BAD_GATEWAY
+    } else {
+        StatusCode::OK
+    }
 }
 
 /// 4.10

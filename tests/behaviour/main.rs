@@ -212,7 +212,8 @@ on_every_store! {
             of_calls_that_race_without_pause_each_key_runs_once;
         "4.10":
             with_too_many_handlers_running_a_new_key_is_503_and_live_keys_still_replay
-            one_who_waits_takes_no_room;
+            one_who_waits_takes_no_room
+            beyond_the_limit_of_new_keys_a_key_is_429_and_nothing_is_written_and_live_keys_still_replay;
         "4.11":
             when_the_store_comes_back_the_next_call_works_at_once;
         "errors":

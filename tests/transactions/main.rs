@@ -12,6 +12,7 @@ mod answer;
 mod encrypted;
 mod functions;
 mod handlers;
+mod new_keys;
 
 /// A ledger without a constraint, so that whatever is written twice is seen.
 const LEDGER: &str = "CREATE TABLE ledger (entry VARCHAR(40) NOT NULL)";
@@ -41,6 +42,7 @@ mod mysql {
     super::functions::tests!();
     super::handlers::tests!();
     super::encrypted::tests!();
+    super::new_keys::tests!();
 }
 
 mod postgres {
@@ -68,6 +70,7 @@ mod postgres {
     super::functions::tests!();
     super::handlers::tests!();
     super::encrypted::tests!();
+    super::new_keys::tests!();
 }
 
 mod sqlite {
@@ -96,4 +99,5 @@ mod sqlite {
     super::functions::tests!();
     super::handlers::tests!();
     super::encrypted::tests!();
+    super::new_keys::tests!();
 }

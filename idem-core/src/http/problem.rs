@@ -31,6 +31,10 @@
 //! # `idempotency_overloaded`
 //! Status 503, retryable. The request was not begun. Send it again, with the same key, after `Retry-After`.
 //!
+//! # `idempotency_too_many_keys`
+//! Status 429, retryable. The caller has sent too many new keys in a short time. The request was not begun. Send it again, with
+//! the same key, after `Retry-After`; retries of earlier requests are answered meanwhile.
+//!
 //! # `idempotency_lease_lost`
 //! Status 409, retryable. The request took too long and may have been taken over. Send it again with the same key.
 //!
@@ -194,6 +198,10 @@ pub fn detail(error: &Error) -> String {
             "The request with this key was carried out, but its response was not kept. It will not be carried out \
              again; look up its result instead."
         }
+        ErrorKind::TooManyKeys => {
+            "Too many requests with new keys were sent. This one was not carried out; retry with the same key after the \
+             time that Retry-After tells."
+        }
         ErrorKind::StoreUnavailable | ErrorKind::Overloaded => {
             "The request was not carried out. Retry with the same key."
         }
@@ -231,7 +239,7 @@ mod tests {
         serde_json::from_slice(response.body()).unwrap()
     }
 
-    const KINDS: [ErrorKind; 17] = [
+    const KINDS: [ErrorKind; 18] = [
         ErrorKind::KeyRequired,
         ErrorKind::KeyInvalid,
         ErrorKind::ScopeInvalid,
@@ -242,6 +250,7 @@ mod tests {
         ErrorKind::AnswerUnavailable,
         ErrorKind::StoreUnavailable,
         ErrorKind::Overloaded,
+        ErrorKind::TooManyKeys,
         ErrorKind::Undecodable,
         ErrorKind::LeaseLost,
         ErrorKind::Aborted,

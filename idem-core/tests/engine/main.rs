@@ -9,6 +9,7 @@ mod failures;
 mod faults;
 mod faulty;
 mod leases;
+mod new_keys;
 mod operators;
 mod paused;
 mod support;
