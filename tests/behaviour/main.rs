@@ -36,6 +36,7 @@ mod encrypted;
 mod fingerprint;
 mod identity;
 mod key;
+mod secrecy;
 mod stored;
 
 /// Makes the tests of one store and one way in, in a module of their own.
@@ -254,6 +255,10 @@ on_every_store! {
             what_belongs_to_one_connection_moment_or_caller_is_not_replayed
             a_streamed_answer_is_replayed_byte_for_byte_with_its_length
             an_empty_answer_is_told_apart_from_none;
+    }
+    secrecy {
+        "1.4":
+            whatever_befalls_a_call_nothing_of_key_scope_payload_and_answer_is_shown;
     }
     encrypted {
         "encryption":
