@@ -1,5 +1,5 @@
 //! Replays what the fuzzer has found worth keeping; see `fuzz/README.md`.
-#![cfg(feature = "axum")]
+#![cfg(all(feature = "axum", feature = "encryption"))]
 
 use std::fs;
 use std::path::Path;
@@ -51,4 +51,19 @@ fn durations_of_the_corpus_are_read_or_refused() {
 #[test]
 fn answers_of_the_corpus_are_read_or_refused() {
     replay("answer", targets::answer);
+}
+
+#[test]
+fn records_of_the_corpus_are_read_or_refused() {
+    replay("record", targets::record);
+}
+
+#[test]
+fn sealed_answers_of_the_corpus_are_opened_or_refused() {
+    replay("sealed", targets::sealed);
+}
+
+#[test]
+fn retry_afters_of_the_corpus_are_read_or_refused() {
+    replay("retry_after", targets::retry_after);
 }

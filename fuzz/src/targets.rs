@@ -1,19 +1,36 @@
 //! One function for each thing that strangers can send: whatever the bytes, it must not panic, and what it says must
 //! hold.
 
+use std::time::{Duration, SystemTime};
+
 use bytes::Bytes;
-use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http::header::{CONTENT_TYPE, DATE, HeaderMap, HeaderValue, RETRY_AFTER};
 use http::{Method, Uri};
 use idem_core::answer::Answer;
-use idem_core::fingerprint::{Digest, JsonMemo, of_json, of_raw};
+use idem_core::fingerprint::{Digest, Fingerprints, JsonMemo, of_json, of_raw};
 use idem_core::http::key::{Format, KeyRules, Syntax};
 use idem_core::http::request::{CapturedRequest, Headers};
 use idem_core::http::response::{decode, encode};
+use idem_core::key::{Key, Scope};
+use idem_core::keyring::Keyring;
+use idem_core::owner::Owner;
+use idem_core::record::{RecordId, State};
+use idem_core::store::{Claim, OnCrash};
+use idem_core::stored::row::{Judgement, Row};
 
 // The attribute reads durations at compile time, in a crate that exports nothing else.
 #[allow(dead_code)]
 #[path = "../../idem-macros/src/args/duration.rs"]
 mod durations;
+
+// How a record stands on Redis is nobody's business but the store's.
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../idem-redis/src/layout.rs"]
+mod layout;
+
+#[allow(dead_code, unreachable_pub)]
+#[path = "../../src/client/retry_after.rs"]
+mod retry_after;
 
 /// A key's header: what the strict syntax accepts, the lenient one reads alike; a format or a limit never makes another
 /// key of it.
@@ -95,6 +112,80 @@ pub fn answer(data: &[u8]) {
     let read = decode(&again).expect("what was just written can be read");
     assert_eq!((read.status(), read.body()), (response.status(), response.body()));
     assert!(read.headers().iter().all(|(name, _)| response.headers().contains_key(name)));
+}
+
+/// Records as Redis keeps them, and what any store's server may have in the columns of a row: whatever it is, a claim is
+/// decided by it, and only one that is free is granted.
+pub fn record(data: &[u8]) {
+    const NOW: i64 = 1_800_000_000_000;
+    let Ok(found) = layout::read(Bytes::copy_from_slice(data), NOW) else { return };
+    assert!(found.apart.is_none() || found.row.answer.is_none());
+    decide(&found.row);
+    // In SQL the times are columns, and any number may stand there; the last bytes stand for them.
+    let mut numbers =
+        data.rchunks_exact(8).map(|bytes| i64::from_be_bytes(bytes.try_into().expect("eight bytes")));
+    let mut number = || numbers.next().unwrap_or(i64::MAX);
+    let [created_at, lease_until, expires_at, gone_at, now] = [(); 5].map(|()| number());
+    decide(&Row { created_at, lease_until, expires_at, gone_at, now, ..found.row });
+}
+
+fn decide(row: &Row) {
+    let claim = |fingerprints| Claim {
+        owner: Owner::from_bytes([0xa5; 16]),
+        fingerprints,
+        lease: Duration::from_secs(30),
+        binding: Duration::from_mins(1),
+        on_crash: OnCrash::Retry,
+        rebind: false,
+    };
+    let holds = *row.owner.as_bytes() == [0xa5; 16];
+    for fingerprints in [Fingerprints::none(), Fingerprints::new(row.fingerprint)] {
+        if let Judgement::Free { .. } = row.judge(&claim(fingerprints)) {
+            assert!(row.is_free() || holds);
+        }
+    }
+    let record = row.clone().into_record();
+    assert!(record.answer.is_none() || record.state == State::Completed);
+    assert!(record.lease_left.is_none() || record.state == State::InFlight);
+}
+
+/// Sealed answers: what was not sealed does not open; what was opens as it was, and not once a bit of it is another.
+pub fn sealed(data: &[u8]) {
+    let Ok(keyring) = Keyring::new(1, [1; 32]) else { return };
+    let keyring = keyring.refuse_plain();
+    let record = |key: &str| RecordId::new(&Scope::SHARED, &"op".into(), &Key::new(key).expect("a key"));
+    let id = record("k-1");
+    let read = |bytes: Bytes, id: &RecordId| {
+        keyring.open(id, Answer::from_bytes(bytes)).and_then(|answer| answer.open())
+    };
+    let answer = Answer::from_bytes(Bytes::copy_from_slice(data));
+    assert!(read(answer.as_bytes().clone(), &id).is_err());
+    if answer.open().is_err() {
+        return;
+    }
+    let sealed = keyring.seal(&id, answer.clone());
+    assert_eq!(keyring.open(&id, sealed.clone()), Ok(answer));
+    assert!(read(sealed.as_bytes().clone(), &record("k-2")).is_err());
+    let mut changed = sealed.as_bytes().to_vec();
+    let at = data.iter().fold(0, |at: usize, byte| at.wrapping_mul(31).wrapping_add(usize::from(*byte)));
+    let len = changed.len();
+    changed[at % len] ^= 1 << (at / len % 8);
+    assert!(read(changed.into(), &id).is_err());
+}
+
+/// `Retry-After` of a server, and after a line feed its `Date`: whole seconds, and never a panic.
+pub fn retry_after(data: &[u8]) {
+    let mut lines = data.splitn(2, |byte| *byte == b'\n');
+    let mut headers = HeaderMap::new();
+    for name in [RETRY_AFTER, DATE] {
+        let Some(Ok(value)) = lines.next().map(HeaderValue::from_bytes) else { continue };
+        headers.insert(name, value);
+    }
+    let asked = retry_after::asked(&headers, || SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_017));
+    if let Some(asked) = asked {
+        assert_eq!(asked.subsec_nanos(), 0);
+        assert!(headers.contains_key(RETRY_AFTER));
+    }
 }
 
 fn captured(media_type: &str, uri: &Uri, body: &[u8]) -> CapturedRequest {
