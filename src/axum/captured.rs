@@ -112,7 +112,7 @@ async fn capture<R>(
     headers: Headers,
 ) -> Result<(AxumRequest, CapturedRequest), Rejection<R>> {
     let uri = request.extensions().get::<OriginalUri>().map_or(request.uri(), |original| &original.0);
-    let captured = CapturedRequest::new(request.method(), uri, request.headers(), headers);
+    let captured = CapturedRequest::new(request.method(), uri, request.headers(), headers.widened());
     if is_safe(request.method()) {
         return Ok((request, captured));
     }

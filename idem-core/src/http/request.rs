@@ -64,10 +64,20 @@ pub fn is_safe(method: &Method) -> bool {
 /// Which headers a captured request keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Headers {
-    /// `Idempotency-Key` only: cheap. All of them nevertheless if an engine [asked for that](keep_all_headers).
+    /// `Idempotency-Key` only: cheap.
     IdempotencyKey,
     /// All of them: for a key in another header, or other headers that count.
     All,
+}
+
+impl Headers {
+    /// All of them if an engine of this process [asked for that](keep_all_headers), otherwise as it is.
+    ///
+    /// Ask it once for each request, before its headers are read.
+    #[must_use]
+    pub fn widened(self) -> Self {
+        if ALL_HEADERS.load(Ordering::Relaxed) { Self::All } else { self }
+    }
 }
 
 #[derive(Clone)]
@@ -90,10 +100,10 @@ impl CapturedRequest {
     /// Takes what is needed out of a request; `uri` is the one that the client sent, also under a nested router.
     pub fn new(method: &Method, uri: &Uri, headers: &HeaderMap, keep: Headers) -> Self {
         let kept = match keep {
-            Headers::IdempotencyKey if !ALL_HEADERS.load(Ordering::Relaxed) => {
+            Headers::IdempotencyKey => {
                 Kept::IdempotencyKey(headers.get_all(IDEMPOTENCY_KEY).iter().cloned().collect())
             }
-            Headers::IdempotencyKey | Headers::All => Kept::All(headers.clone()),
+            Headers::All => Kept::All(headers.clone()),
         };
         Self {
             method: method.clone(),
