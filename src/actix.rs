@@ -1,4 +1,4 @@
-//! Idempotent handlers for actix-web 4.
+//! Idempotent handlers for actix-web 4, and a middleware for whole applications.
 //!
 //! ```
 //! use actix_web::{App, HttpResponse, web};
@@ -49,6 +49,9 @@
 //! anything from idem. The annotated function takes one [`Captured`] argument and returns an `HttpResponse`: test it
 //! through its `App`. [`HttpCall`] is the same without the attribute.
 //!
+//! [`IdempotencyMiddleware`] does the same for every route of an application, a scope or a resource; handlers need not know
+//! of it. The chapter `idem::guide::layer` tells where the two differ and how they get along on one route.
+//!
 //! # What a client gets
 //!
 //! | situation | response |
@@ -89,6 +92,7 @@
 //! break off reach their first caller as they are; of them only status and `Location` are kept, and a retry is told so
 //! with 410. Any other response is read to its end before its first byte is sent: mark a slow stream of another media
 //! type [`Mark::Tombstone`], and it passes at once. A reason phrase of the handler's own reaches the first caller only.
+//! Headers of one name keep their order, in a replay too; those of different names have none in actix-web.
 //!
 //! # Clients that go away, and shutdown
 //!
@@ -127,10 +131,14 @@
 mod body;
 mod captured;
 mod edge;
+mod middleware;
+mod passage;
 mod rejection;
 mod reply;
+mod service;
 
 pub use crate::http::options::{AllHeaders, CaptureOptions, Tuned};
+pub use crate::http::rules::{OperationSaid, OperationUnsaid, Said, ScopeSaid, ScopeUnsaid};
 pub use crate::http::{Apart, HttpCall, Refused, Reply, Request, Resumed};
 pub use body::Outgoing;
 pub use captured::Captured;
@@ -140,8 +148,10 @@ pub use idem_core::http::replay::Replay;
 pub use idem_core::policy::Mark;
 #[doc = include_str!("../docs/attribute-actix.md")]
 pub use idem_macros::idempotent_actix as idempotent;
+pub use middleware::IdempotencyMiddleware;
 pub use rejection::refuse;
 pub use reply::Head;
+pub use service::IdempotencyService;
 
 /// What the attribute's expansion calls. Not for others.
 #[doc(hidden)]
@@ -163,8 +173,27 @@ pub mod __private {
     }
 
     /// Makes a handler's value a response.
-    pub fn into_response<R: Responder<Body: 'static>>(value: R, request: &HttpRequest) -> Response {
-        value.respond_to(request).map_into_boxed_body()
+    pub fn into_response<R: Responds>(value: R, request: &HttpRequest) -> Response {
+        value.respond(request)
+    }
+
+    /// A value that actix-web can answer with.
+    #[diagnostic::on_unimplemented(
+        message = "`{Self}` cannot be answered by actix-web",
+        label = "this function returns it, so it has to implement `Responder`",
+        note = "return what does, such as `HttpResponse`, `web::Json<T>`, `String`, or a `Result` of one of them whose \
+                error implements `ResponseError`"
+    )]
+    pub trait Responds {
+        /// The response.
+        fn respond(self, request: &HttpRequest) -> Response;
+    }
+
+    #[diagnostic::do_not_recommend]
+    impl<R: Responder<Body: 'static>> Responds for R {
+        fn respond(self, request: &HttpRequest) -> Response {
+            self.respond_to(request).map_into_boxed_body()
+        }
     }
 
     /// An argument that actix-web can extract.

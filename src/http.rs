@@ -14,6 +14,8 @@ mod manners;
 mod refused;
 mod reply;
 pub(crate) mod request;
+#[cfg(any(feature = "actix-web", feature = "tower"))]
+pub(crate) mod rules;
 
 pub(crate) mod body;
 #[cfg(any(feature = "actix-web", feature = "axum"))]

@@ -39,7 +39,8 @@
 //!
 //! - [`macro@idempotent`] for any async function, `idem::axum::idempotent` (feature `axum`) and
 //!   `idem::actix::idempotent` (feature `actix-web`) for handlers
-//! - `idem::tower::IdempotencyLayer` (feature `tower`) for whole routers, whose handlers need not know of it
+//! - `idem::tower::IdempotencyLayer` (feature `tower`) and `idem::actix::IdempotencyMiddleware` (feature `actix-web`) for
+//!   whole routers, whose handlers need not know of it
 //! - [`Idempotency`], the engine: made once, cloned everywhere; [`Idempotency::call`] does by hand what the attribute does
 //! - [`Transactional`], the same over an SQL store: what the work writes is committed together with its answer
 //! - [`Store`], the contract of stores; [`MemoryStore`], `SqliteStore` (feature `sqlite`), `PostgresStore` (feature

@@ -8,14 +8,13 @@
 mod axum;
 mod layer;
 mod passage;
-mod rules;
 mod service;
 
+pub use crate::http::rules::{OperationSaid, OperationUnsaid, Said, ScopeSaid, ScopeUnsaid};
 pub use crate::http::{Apart, HttpCall, Refused, Reply, Request, Resumed};
 pub use idem_core::http::key::{Format, Syntax};
 pub use idem_core::http::policy::HttpPolicy;
 pub use idem_core::http::replay::Replay;
 pub use idem_core::policy::Mark;
 pub use layer::IdempotencyLayer;
-pub use rules::{OperationSaid, OperationUnsaid, Said, ScopeSaid, ScopeUnsaid};
 pub use service::{IdempotencyService, ResponseFuture};

@@ -10,6 +10,7 @@ use actix_web::error::PayloadError;
 use actix_web::http::header::EXPECT;
 use actix_web::{FromRequest, HttpMessage as _, HttpRequest};
 use bytes::Bytes;
+use idem_core::http::policy::HttpPolicy;
 use idem_core::http::request::{CapturedRequest, Headers, capture_limit};
 
 use super::body::Incoming;
@@ -109,12 +110,14 @@ async fn capture(
     limit: Option<usize>,
     headers: Headers,
 ) -> Result<(CapturedRequest, Payload), actix_web::Error> {
-    let captured = edge::captured(head, headers).ok_or(Rejection::Unreadable)?;
+    let captured = edge::captured(head, headers.widened()).ok_or(Rejection::Unreadable)?;
     if captured.is_safe() {
         return Ok((captured, payload));
     }
     let limit = limit.unwrap_or_else(capture_limit);
-    let (bytes, payload) = buffered(head, payload, limit).await.map_err(|unread| Rejection::of(&unread))?;
+    let (bytes, payload) = buffered(head, payload, limit)
+        .await
+        .map_err(|unread| Rejection::of(&unread, &HttpPolicy::of_the_house()))?;
     Ok((captured.with_body(bytes), payload))
 }
 

@@ -36,8 +36,8 @@ impl ResponseError for Rejection {
 }
 
 impl Rejection {
-    /// Why the body was not read.
-    pub(super) fn of(unread: &Unread<PayloadError>) -> actix_web::Error {
+    /// Why the body was not read, as somebody's policy renders it.
+    pub(super) fn of(unread: &Unread<PayloadError>, http: &HttpPolicy) -> actix_web::Error {
         let limit = match unread {
             Unread::TooLarge(limit) => Some(*limit),
             // A limit that somebody else put on the body is a limit, too.
@@ -46,7 +46,7 @@ impl Rejection {
         };
         let error = too_large(limit);
         let cause = error.to_string();
-        let response = Refused::render(&HttpPolicy::of_the_house(), error);
+        let response = Refused::render(http, error);
         InternalError::from_response(cause, HttpResponse::of_bytes(response)).into()
     }
 }

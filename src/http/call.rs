@@ -208,7 +208,7 @@ impl<S> HttpCall<S> {
     }
 
     /// Says that extractors run after the claim, as they do under a layer.
-    #[cfg(feature = "tower")]
+    #[cfg(any(feature = "actix-web", feature = "tower"))]
     pub(crate) fn before_extractors(mut self) -> Self {
         self.before_extractors = true;
         self

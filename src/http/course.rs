@@ -2,14 +2,64 @@
 
 use std::sync::Arc;
 
+use idem_core::call::Call;
+use idem_core::policy::Verdict;
 use idem_core::run::Run;
 use idem_core::transaction::{TransactionalStore, Tx, Writes};
 
 use super::call::HttpCall;
-use super::keep::Judged;
+use super::keep::{Judged, Keeper};
+use super::manners::Manners;
 use super::reply::Reply;
 
+/// A call that is still to be claimed.
+pub(super) struct Begun<S, F> {
+    pub(super) manners: Manners,
+    pub(super) call: Call<S>,
+    pub(super) work: Work<F>,
+}
+
+/// A handler, and who decides what is kept of its response.
+pub(super) struct Work<F> {
+    keeper: Keeper,
+    handler: F,
+}
+
+impl<F> Work<F> {
+    /// Runs the handler, and decides what becomes of its record.
+    pub(super) fn watched<R, Fut>(self, run: Run) -> impl Future<Output = (R::Sent, Verdict)>
+    where
+        R: Reply,
+        F: FnOnce(Option<&Run>) -> Fut,
+        Fut: Future<Output = R>,
+    {
+        let handler = (self.handler)(Some(&run));
+        self.keeper.watch(run, handler)
+    }
+}
+
 impl<S> HttpCall<S> {
+    /// Begins the course that all handlers share but those in transactions; where nothing is to be claimed it ends here,
+    /// with what the caller gets.
+    pub(super) async fn begin<R, F, Fut>(mut self, handler: F) -> Result<Begun<S, F>, R::Sent>
+    where
+        R: Reply,
+        F: FnOnce(Option<&Run>) -> Fut,
+        Fut: Future<Output = R>,
+    {
+        if self.is_safe() {
+            return Err(handler(None).await.sent());
+        }
+        if let Some((run, http)) = self.claimed() {
+            let handler = handler(Some(&run));
+            return Err(Judged::put_on(run.over(handler).await, &http));
+        }
+        match self.ready() {
+            (manners, Err(error)) => Err(manners.refuse::<R>(error)),
+            (manners, Ok((call, keeper))) => Ok(Begun { manners, call, work: Work { keeper, handler } }),
+        }
+    }
+
     /// Runs the handler once; it goes on if the client goes away.
     ///
     /// Under a layer that has claimed the request already the handler just runs, within the layer's run: only
@@ -23,28 +73,17 @@ impl<S> HttpCall<S> {
     }
 
     /// As [`run`](Self::run), with a handler that is told of its run; there is none for a safe method.
-    pub(crate) async fn run_with<R, F, Fut>(mut self, handler: F) -> R::Sent
+    pub(crate) async fn run_with<R, F, Fut>(self, handler: F) -> R::Sent
     where
         R: Reply<Sent: Send + 'static, Body: Send, Rest: Send> + 'static,
         F: FnOnce(Option<&Run>) -> Fut + Send + 'static,
         Fut: Future<Output = R> + Send + 'static,
     {
-        if self.is_safe() {
-            return handler(None).await.sent();
-        }
-        if let Some((run, http)) = self.claimed() {
-            let handler = handler(Some(&run));
-            return Judged::put_on(run.over(handler).await, &http);
-        }
-        match self.ready() {
-            (manners, Err(error)) => manners.refuse::<R>(error),
-            (manners, Ok((call, keeper))) => {
-                let work = move |run: Run| {
-                    let handler = handler(Some(&run));
-                    keeper.watch(run, handler)
-                };
+        match self.begin(handler).await {
+            Err(sent) => sent,
+            Ok(Begun { manners, call, work }) => {
                 let replay = manners.replay::<R>();
-                manners.finish::<R>(call.execute(work, replay).await)
+                manners.finish::<R>(call.execute(move |run| work.watched(run), replay).await)
             }
         }
     }
@@ -53,22 +92,16 @@ impl<S> HttpCall<S> {
     ///
     /// If the client goes away, that counts as a crash: the key is held until its lease ends. Under a layer that has
     /// claimed the request, it is as [`run`](Self::run) says.
-    pub async fn run_inline<R, F>(mut self, handler: F) -> R::Sent
+    pub async fn run_inline<R, F>(self, handler: F) -> R::Sent
     where
         R: Reply,
         F: Future<Output = R>,
     {
-        if self.is_safe() {
-            return handler.await.sent();
-        }
-        if let Some((run, http)) = self.claimed() {
-            return Judged::put_on(run.over(handler).await, &http);
-        }
-        match self.ready() {
-            (manners, Err(error)) => manners.refuse::<R>(error),
-            (manners, Ok((call, keeper))) => {
+        match self.begin(|_| handler).await {
+            Err(sent) => sent,
+            Ok(Begun { manners, call, work }) => {
                 let replay = manners.replay::<R>();
-                manners.finish::<R>(call.execute_inline(|run| keeper.watch(run, handler), replay).await)
+                manners.finish::<R>(call.execute_inline(|run| work.watched(run), replay).await)
             }
         }
     }

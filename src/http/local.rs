@@ -6,7 +6,7 @@ use idem_core::run::Run;
 use idem_core::transaction::{TransactionalStore, Tx, Writes};
 
 use super::call::HttpCall;
-use super::keep::Judged;
+use super::course::Begun;
 use super::reply::Reply;
 
 impl<S> HttpCall<S> {
@@ -23,28 +23,17 @@ impl<S> HttpCall<S> {
     }
 
     /// As [`run_local`](Self::run_local), with a handler that is told of its run; there is none for a safe method.
-    pub(crate) async fn run_local_with<R, F, Fut>(mut self, handler: F) -> R::Sent
+    pub(crate) async fn run_local_with<R, F, Fut>(self, handler: F) -> R::Sent
     where
         R: Reply<Sent: 'static> + 'static,
         F: FnOnce(Option<&Run>) -> Fut + 'static,
         Fut: Future<Output = R> + 'static,
     {
-        if self.is_safe() {
-            return handler(None).await.sent();
-        }
-        if let Some((run, http)) = self.claimed() {
-            let handler = handler(Some(&run));
-            return Judged::put_on(run.over(handler).await, &http);
-        }
-        match self.ready() {
-            (manners, Err(error)) => manners.refuse::<R>(error),
-            (manners, Ok((call, keeper))) => {
-                let work = move |run: Run| {
-                    let handler = handler(Some(&run));
-                    keeper.watch(run, handler)
-                };
+        match self.begin(handler).await {
+            Err(sent) => sent,
+            Ok(Begun { manners, call, work }) => {
                 let replay = manners.replay::<R>();
-                manners.finish::<R>(call.execute_local(work, replay).await)
+                manners.finish::<R>(call.execute_local(move |run| work.watched(run), replay).await)
             }
         }
     }

@@ -12,9 +12,9 @@ use idem_core::key::ToKey;
 use idem_core::operation::Operation;
 use tower_layer::Layer;
 
-use super::rules::{OperationSaid, OperationUnsaid, Rules, Said, ScopeSaid, ScopeUnsaid};
-use super::service::IdempotencyService;
+use super::service::{IdempotencyService, Rules};
 use crate::http::HttpCall;
+use crate::http::rules::{OperationSaid, OperationUnsaid, Said, ScopeSaid, ScopeUnsaid};
 
 /// Makes the requests to a service happen once for each key, whatever the service is.
 ///
@@ -77,7 +77,7 @@ impl<O, W> IdempotencyLayer<O, W> {
         self,
         operation: impl Fn(&Parts) -> Option<N> + Send + Sync + 'static,
     ) -> IdempotencyLayer<Said, W> {
-        self.ruled(|rules| rules.operation = Some(Arc::new(move |parts| operation(parts).map(Into::into))))
+        self.ruled(|rules| rules.find_operation(move |parts| operation(parts).map(Into::into)))
     }
 
     /// Names operations by method and matched route of axum, after the name of this service: `billing POST
@@ -99,7 +99,7 @@ impl<O, W> IdempotencyLayer<O, W> {
         self,
         scope: impl Fn(&Parts) -> K + Send + Sync + 'static,
     ) -> IdempotencyLayer<O, Said> {
-        self.ruled(|rules| rules.scope = Some(Arc::new(move |call, parts| call.scope(&scope(parts)))))
+        self.ruled(|rules| rules.find_scope(move |call, parts| call.scope(&scope(parts))))
     }
 
     /// Says who is asking, by an extension of the request that authentication has put there.
@@ -115,7 +115,7 @@ impl<O, W> IdempotencyLayer<O, W> {
 
     /// Lets all callers share one scope: a leak for keys that strangers choose.
     pub fn shared(self) -> IdempotencyLayer<O, Said> {
-        self.ruled(|rules| rules.scope = Some(Arc::new(|call, _| call.shared())))
+        self.ruled(|rules| rules.find_scope(|call, _| call.shared()))
     }
 
     /// Sets the options of each call: key, fingerprint, times, policies, whatever [`HttpCall`] has.
@@ -140,12 +140,7 @@ impl<O, W> IdempotencyLayer<O, W> {
         self,
         change: impl Fn(HttpCall, &Request<Bytes>) -> HttpCall + Send + Sync + 'static,
     ) -> Self {
-        self.ruled(|rules| {
-            rules.change = Some(match rules.change.take() {
-                None => Arc::new(change),
-                Some(before) => Arc::new(move |call, request| change(before(call, request), request)),
-            });
-        })
+        self.ruled(|rules| rules.change(change))
     }
 
     /// Leaves requests alone: they are passed on without a record, whatever key they bring. Said twice, both hold.
@@ -153,18 +148,13 @@ impl<O, W> IdempotencyLayer<O, W> {
     /// GET, HEAD, OPTIONS and TRACE are left alone in any case. Leave out routes whose handlers claim in a transaction of
     /// their own, since a record of this layer adds nothing to theirs.
     pub fn except(self, except: impl Fn(&Parts) -> bool + Send + Sync + 'static) -> Self {
-        self.ruled(|rules| {
-            rules.except = Some(match rules.except.take() {
-                None => Arc::new(except),
-                Some(before) => Arc::new(move |parts| before(parts) || except(parts)),
-            });
-        })
+        self.ruled(|rules| rules.except(except))
     }
 
     /// Sets the longest body that is read and compared, in bytes; a longer one is 413, before anything is claimed.
     /// Default: the engine's, which is 1 MiB.
     pub fn max_request_bytes(self, max_request_bytes: usize) -> Self {
-        self.ruled(|rules| rules.max_request_bytes = Some(max_request_bytes))
+        self.ruled(|rules| rules.limit(max_request_bytes))
     }
 }
 

@@ -17,10 +17,13 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use super::passage::Passage;
-use super::rules::Rules;
 use crate::http::body::is_over_a_limit;
 use crate::http::request::{BROKEN, ClaimedBy, Unread, read};
+use crate::http::rules;
 use crate::http::{HttpCall, Refused, Reply as _, Request as Captured, Resumed, too_large};
+
+/// What a layer was told, in terms of `http` requests.
+pub(super) type Rules = rules::Rules<Parts, Request<Bytes>>;
 
 /// A service whose requests happen once for each key; made by an [`IdempotencyLayer`](super::IdempotencyLayer).
 ///

@@ -3,6 +3,7 @@
 
 mod attribute;
 mod connection;
+mod middleware;
 mod request;
 mod response;
 mod server;

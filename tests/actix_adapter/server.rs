@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use actix_web::dev::ServerHandle;
+use actix_web::middleware::Condition;
 use actix_web::web::ServiceConfig;
 use actix_web::{App, HttpServer, web};
 use bytes::Bytes;
 use http::header::{HeaderMap, HeaderValue};
+use idem::actix::{IdempotencyMiddleware, Said};
 use idem::{Builder, Idempotency, MemoryStore};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -20,6 +22,7 @@ use tokio::task::JoinHandle;
 #[derive(Clone)]
 pub(super) struct State {
     pub(super) idem: Idempotency,
+    pub(super) store: MemoryStore,
     pub(super) gate: Gate,
     runs: Arc<AtomicU32>,
 }
@@ -30,8 +33,9 @@ impl State {
     }
 
     pub(super) fn configured(configure: impl FnOnce(Builder) -> Builder) -> Self {
-        let idem = configure(Idempotency::builder(MemoryStore::new())).build().unwrap();
-        Self { idem, gate: Gate::new(), runs: Arc::default() }
+        let store = MemoryStore::new();
+        let idem = configure(Idempotency::builder(store.clone())).build().unwrap();
+        Self { idem, store, gate: Gate::new(), runs: Arc::default() }
     }
 
     /// Counts a run.
@@ -95,13 +99,32 @@ impl Drop for Server {
 }
 
 /// Serves what `routes` says; handlers find the state in `web::Data`.
-pub(super) fn serve(state: &State, routes: fn(&mut ServiceConfig)) -> Server {
+pub(super) fn serve(state: &State, routes: impl Fn(&mut ServiceConfig) + Clone + Send + 'static) -> Server {
+    let unused = IdempotencyMiddleware::new(&state.idem).operation("unused").shared();
+    start(state, false, unused, routes)
+}
+
+/// As [`serve`], with a middleware around the whole application.
+pub(super) fn serve_wrapped(
+    state: &State,
+    once: IdempotencyMiddleware<Said, Said>,
+    routes: impl Fn(&mut ServiceConfig) + Clone + Send + 'static,
+) -> Server {
+    start(state, true, once, routes)
+}
+
+fn start(
+    state: &State,
+    is_wrapped: bool,
+    once: IdempotencyMiddleware<Said, Said>,
+    routes: impl Fn(&mut ServiceConfig) + Clone + Send + 'static,
+) -> Server {
     let data = web::Data::new(state.clone());
-    let server = HttpServer::new(move || App::new().app_data(data.clone()).configure(routes))
-        .workers(2)
-        .disable_signals()
-        .bind_auto_h2c(("127.0.0.1", 0))
-        .unwrap();
+    let app = move || {
+        let once = Condition::new(is_wrapped, once.clone());
+        App::new().app_data(data.clone()).configure(routes.clone()).wrap(once)
+    };
+    let server = HttpServer::new(app).workers(2).disable_signals().bind_auto_h2c(("127.0.0.1", 0)).unwrap();
     let address = server.addrs()[0];
     let server = server.run();
     let handle = server.handle();
