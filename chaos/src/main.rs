@@ -1,0 +1,76 @@
+//! A machine that breaks services and stores under load. `cargo run -p chaos -- --help` says what it can be told.
+
+use std::process::ExitCode;
+
+use chaos::checker::story;
+use chaos::machine::{self, keys_of};
+use chaos::options::Options;
+use chaos::service::{self, ServiceOptions};
+use clap::{Parser, Subcommand};
+
+/// How many keys of violations are told of in full.
+const STORIES: usize = 5;
+
+#[derive(Debug, Parser)]
+#[command(about, args_conflicts_with_subcommands = true)]
+struct Arguments {
+    #[command(subcommand)]
+    part: Option<Part>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Debug, Subcommand)]
+enum Part {
+    /// Is a process of the service: the machine starts it.
+    #[command(hide = true)]
+    Serve(ServiceOptions),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => return failed(&error),
+    };
+    // On this thread: processes of the service end with the thread that has started them.
+    match arguments.part {
+        Some(Part::Serve(options)) => match runtime.block_on(service::serve(options)) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => failed(&*error),
+        },
+        None => runtime.block_on(machine(&arguments.options)),
+    }
+}
+
+async fn machine(options: &Options) -> ExitCode {
+    let program = match std::env::current_exe() {
+        Ok(program) => program,
+        Err(error) => return failed(&error),
+    };
+    let interrupted = async {
+        // Without the signal it runs to its end.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    let outcome = match machine::run(options, program, interrupted).await {
+        Ok(outcome) => outcome,
+        Err(error) => return failed(&*error),
+    };
+    println!("{}", outcome.report);
+    println!("history, journal and timeline: {}", outcome.out.display());
+    for violation in &outcome.verdict.violations {
+        println!("{violation}");
+    }
+    for key in keys_of(&outcome.verdict).iter().take(STORIES) {
+        println!("\n{}", story(&outcome.history, key));
+    }
+    if outcome.verdict.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn failed(error: &(dyn std::error::Error + 'static)) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::from(2)
+}

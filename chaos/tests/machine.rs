@@ -1,0 +1,75 @@
+//! The whole machine for some seconds: nothing is wrong with idem, and something is found where idem is left out.
+
+use std::path::PathBuf;
+
+use chaos::checker::{Rule, story};
+use chaos::machine::{self, Outcome, keys_of};
+use chaos::options::Options;
+use chaos::service::Broken;
+
+async fn run(store: &str, minutes: f64, broken: Broken) -> Outcome {
+    let out = tempfile::tempdir().expect("a folder");
+    let options = Options {
+        store: store.to_owned(),
+        minutes,
+        seed: 1,
+        processes: 3,
+        clients: 8,
+        out: Some(out.path().to_owned()),
+        broken,
+        quiet: true,
+    };
+    let program = PathBuf::from(env!("CARGO_BIN_EXE_chaos"));
+    machine::run(&options, program, std::future::pending()).await.expect("a machine that works")
+}
+
+/// Breaks a store for as long as each kind of fault takes to come once, and finds nothing wrong.
+async fn nothing_is_wrong(store: &str, minutes: f64, of_store: &[&str]) {
+    let outcome = run(store, minutes, Broken::Not).await;
+    let stories: Vec<_> = keys_of(&outcome.verdict).iter().map(|key| story(&outcome.history, key)).collect();
+    assert_eq!(outcome.verdict.violations, [], "{}", stories.join("\n"));
+    for kind in ["service kill", "service pause", "service restart"].iter().chain(of_store) {
+        assert!(outcome.report.faults.contains_key(*kind), "no {kind} in {:?}", outcome.report.faults);
+    }
+    assert!(outcome.history.requests.len() > 200, "{}", outcome.report);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_wrong_on_sqlite() {
+    nothing_is_wrong("sqlite", 0.25, &["store lock"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_wrong_on_postgres() {
+    let kinds = ["store kill", "store pause", "store cut", "store hold", "store slow", "store lose"];
+    nothing_is_wrong("postgres", 0.5, &kinds).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_wrong_on_mysql() {
+    let kinds = ["store kill", "store pause", "store cut", "store hold", "store slow", "store lose"];
+    nothing_is_wrong("mysql", 0.5, &kinds).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nothing_is_wrong_on_redis() {
+    let kinds =
+        ["store kill", "store pause", "store restart", "store cut", "store hold", "store slow", "store lose"];
+    nothing_is_wrong("redis", 0.5, &kinds).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_service_without_idem_is_found() {
+    let outcome = run("sqlite", 0.1, Broken::WithoutIdem).await;
+    let found: Vec<_> = outcome.verdict.violations.iter().map(|violation| violation.rule).collect();
+    for rule in [Rule::RunExplained, Rule::EffectOnce, Rule::NeverAgain, Rule::OnePayload] {
+        assert!(found.contains(&rule), "no {rule:?} in {found:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leases_that_are_too_short_are_found() {
+    let outcome = run("redis", 0.15, Broken::ShortLease).await;
+    let found: Vec<_> = outcome.verdict.violations.iter().map(|violation| violation.rule).collect();
+    assert!(found.contains(&Rule::RunExplained), "{found:?}\n{}", outcome.report);
+}
