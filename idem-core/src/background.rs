@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rand::RngExt as _;
 use tracing::Instrument as _;
 
 use crate::answer::{Answer, Codec};
@@ -15,19 +14,27 @@ use crate::telemetry::Trouble;
 use crate::tracker::Active;
 
 /// Growing, jittered pauses; short enough that the store's return is noticed within a second.
-struct Pauses {
+///
+/// The jitter is that of the record, whose digest is as good as random: what happens to one can be told again.
+struct Pauses<'a> {
     next: Duration,
     longest: Duration,
+    jitter: std::iter::Cycle<std::slice::Iter<'a, u8>>,
 }
 
-impl Pauses {
-    fn new() -> Self {
-        Self { next: Duration::from_millis(20), longest: Duration::from_millis(500) }
+impl<'a> Pauses<'a> {
+    fn new(flight: &'a Flight) -> Self {
+        Self {
+            next: Duration::from_millis(20),
+            longest: Duration::from_millis(500),
+            jitter: flight.id().digest().iter().cycle(),
+        }
     }
 
     async fn pause(&mut self) {
-        let jitter = rand::rng().random_range(0.5..1.0);
-        sleep(self.next.mul_f64(jitter)).await;
+        let jitter = self.jitter.next().copied().unwrap_or(u8::MAX);
+        // Between a half and the whole of it.
+        sleep(self.next / 512 * (256 + u32::from(jitter))).await;
         self.next = (self.next * 2).min(self.longest);
     }
 }
@@ -52,7 +59,7 @@ pub(crate) fn complete(
         // Both end with this task: the lease is renewed until then.
         let _held = (active, ticket);
         let begun = Instant::now();
-        let mut pauses = Pauses::new();
+        let mut pauses = Pauses::new(&flight);
         while begun.elapsed() < flight.policy().max_run {
             pauses.pause().await;
             match complete_somehow(&flight, &answer).await {
@@ -87,7 +94,7 @@ pub(crate) fn release(flight: Arc<Flight>, how: Release, active: Active) {
         // An unknown outcome is worth telling after the lease, too.
         let at_most = if how == Release::Unknown { flight.policy().max_run } else { flight.lease() };
         let begun = Instant::now();
-        let mut pauses = Pauses::new();
+        let mut pauses = Pauses::new(&flight);
         while begun.elapsed() < at_most {
             pauses.pause().await;
             if flight.try_release(how).await.is_ok() {
@@ -110,7 +117,7 @@ pub(crate) fn clear(flight: Arc<Flight>) {
     spawn(async move {
         let at_most = flight.lease().min(LATEST);
         let begun = Instant::now();
-        let mut pauses = Pauses::new();
+        let mut pauses = Pauses::new(&flight);
         let mut looks = 0;
         while begun.elapsed() < at_most {
             pauses.pause().await;

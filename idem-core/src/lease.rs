@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::hash::{BuildHasherDefault, DefaultHasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Weak};
@@ -32,7 +33,8 @@ pub(crate) struct Leases {
 
 #[derive(Default)]
 struct Slots {
-    entries: HashMap<u64, Entry>,
+    /// Numbered by us, so nobody can make them collide, and what happens to them can be told again.
+    entries: HashMap<u64, Entry, BuildHasherDefault<DefaultHasher>>,
     next: u64,
     /// When the renewer wakes; `None` if there is none.
     wakes_at: Option<Instant>,
@@ -45,6 +47,17 @@ struct Entry {
     due: Instant,
     /// Whether one is under way.
     renewing: bool,
+}
+
+/// A renewal to be sent: of which lease, and how long it may take.
+type Renewal = (u64, Held, Duration);
+
+impl Entry {
+    /// When the lease may be over by our own clock. Who runs nothing any more need not care: the lease is renewed until
+    /// the store says that somebody took over, so that nobody does while there is an answer to be stored.
+    fn lapses(&self) -> Instant {
+        if self.signal.has_ended() { self.held.until } else { self.held.since + self.held.lease }
+    }
 }
 
 /// What a holder knows of its lease.
@@ -183,7 +196,7 @@ impl Leases {
     /// Raises what is over, and takes out what has to be renewed now.
     ///
     /// `None` if there is nothing left to look after.
-    fn turn(&self) -> Option<(Vec<(u64, Held)>, Instant)> {
+    fn turn(&self) -> Option<(Vec<Renewal>, Instant)> {
         let now = Instant::now();
         let mut raised = Vec::new();
         let mut renewals = Vec::new();
@@ -191,7 +204,7 @@ impl Leases {
         slots.entries.retain(|key, entry| {
             let verdict = if now >= entry.held.until {
                 Some(OVER)
-            } else if now >= entry.held.since + entry.held.lease {
+            } else if now >= entry.lapses() {
                 Some(LOST)
             } else {
                 None
@@ -202,12 +215,13 @@ impl Leases {
             }
             if now >= entry.due && !entry.renewing {
                 entry.renewing = true;
-                renewals.push((*key, entry.held.clone()));
+                let left = entry.lapses().saturating_duration_since(now).min(entry.held.lease);
+                renewals.push((*key, entry.held.clone(), left.min(self.store_timeout)));
             }
             true
         });
         let next = slots.entries.values().map(|entry| {
-            let over = entry.held.until.min(entry.held.since + entry.held.lease);
+            let over = entry.held.until.min(entry.lapses());
             if entry.renewing { over } else { over.min(entry.due) }
         });
         let next = next.min();
@@ -215,7 +229,7 @@ impl Leases {
         slots.wakes_at = next;
         drop(slots);
         for (signal, verdict, id) in raised {
-            if verdict == LOST && !signal.has_ended() {
+            if verdict == LOST {
                 Trouble::LeaseLost.tell(&id, None);
             }
             signal.raise(verdict);
@@ -223,11 +237,10 @@ impl Leases {
         next.map(|next| (renewals, next))
     }
 
-    async fn renew(self: Arc<Self>, key: u64, held: Held) {
+    async fn renew(self: Arc<Self>, (key, held, at_most): Renewal) {
         let sent = Instant::now();
-        let left = (held.since + held.lease).saturating_duration_since(sent);
         let step = self.store.renew(&held.id, held.owner, held.lease);
-        let result = within(left.min(self.store_timeout), step).await;
+        let result = within(at_most, step).await;
         self.renewed(key, sent, &result);
     }
 
@@ -276,8 +289,8 @@ async fn renew(leases: Weak<Leases>, alive: Alive) {
             alive.disarm();
             return;
         };
-        for (key, held) in renewals {
-            under_way.push(strong.clone().renew(key, held));
+        for renewal in renewals {
+            under_way.push(strong.clone().renew(renewal));
         }
         let pause = next.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
         let mut timer = Box::pin(sleep(pause));

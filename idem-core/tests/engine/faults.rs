@@ -151,6 +151,21 @@ async fn nobody_takes_over_while_a_finished_answer_waits_to_be_stored() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_takes_over_a_finished_answer_though_its_process_stood_still_for_longer_than_a_lease() {
+    let (store, engine) = engine();
+    let effects = Effects::default();
+    store.fail(Step::Complete, usize::MAX, AWAY);
+    assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Fresh(Ok(1)));
+    tokio::time::advance(2 * LEASE).await;
+    tokio::time::timeout(SECOND, store.reached(Step::Renew, 1)).await.unwrap();
+    let error = charge(call(&engine, "key", "a"), &effects).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InFlight);
+    store.heal();
+    assert_eq!(engine.drain(SECOND).await, 0);
+    assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Replayed(Ok(1)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_claim_that_gets_through_long_after_it_was_given_up_is_taken_back() {
     let (store, engine) = engine_with(|builder| builder.store_timeout(SECOND));
     let effects = Effects::default();
