@@ -1,7 +1,7 @@
 //! The one door to locks, atomics, tasks and timers, so that a model scheduler can drive the real code.
 //!
-//! With `--cfg idem_shuttle` all of it comes from `shuttle`, whose scheduler then decides every interleaving; time
-//! there passes whenever a sleeper is scheduled.
+//! With `--cfg idem_shuttle` all of it comes from `shuttle`, whose scheduler then decides every interleaving. Sleepers
+//! there wake whenever they are scheduled; what the clock says is the test's to decide.
 
 #[cfg(not(idem_shuttle))]
 mod real {
@@ -13,6 +13,7 @@ mod real {
     #[cfg(feature = "memory")]
     pub(crate) use std::sync::atomic::AtomicU64;
     pub(crate) use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize};
+    pub(crate) use tokio::time::Instant;
 
     /// Starts tasks on the runtime it was taken from, also from outside of it.
     #[derive(Clone, Debug)]
@@ -42,7 +43,9 @@ mod real {
 
 #[cfg(idem_shuttle)]
 mod model {
+    use std::cell::Cell;
     use std::future::Future;
+    use std::ops::{Add, Sub};
     use std::time::Duration;
 
     #[cfg(feature = "memory")]
@@ -84,6 +87,49 @@ mod model {
     pub(crate) async fn sleep(_: Duration) {
         shuttle::future::yield_now().await;
     }
+
+    thread_local! {
+        // All tasks of a schedule share one thread.
+        static NOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    }
+
+    /// A moment of a clock that stands still until a test moves it.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    pub(crate) struct Instant(Duration);
+
+    impl Instant {
+        pub(crate) fn now() -> Self {
+            Self(NOW.get())
+        }
+
+        pub(crate) fn elapsed(&self) -> Duration {
+            Self::now() - *self
+        }
+
+        pub(crate) fn saturating_duration_since(&self, earlier: Self) -> Duration {
+            self.0.saturating_sub(earlier.0)
+        }
+    }
+
+    impl Add<Duration> for Instant {
+        type Output = Self;
+
+        fn add(self, span: Duration) -> Self {
+            Self(self.0 + span)
+        }
+    }
+
+    impl Sub for Instant {
+        type Output = Duration;
+
+        fn sub(self, earlier: Self) -> Duration {
+            self.saturating_duration_since(earlier)
+        }
+    }
+
+    pub(crate) fn advance(span: Duration) {
+        NOW.set(NOW.get() + span);
+    }
 }
 
 #[cfg(idem_shuttle)]
@@ -91,4 +137,3 @@ pub(crate) use model::*;
 #[cfg(not(idem_shuttle))]
 pub(crate) use real::*;
 pub(crate) use std::sync::atomic::Ordering;
-pub(crate) use tokio::time::Instant;
