@@ -13,5 +13,6 @@ pub mod protocol;
 pub mod reach;
 pub mod record;
 pub mod search;
+pub mod transaction;
 pub mod truth;
 pub mod world;

@@ -7,6 +7,7 @@ use idem_model::config::Config;
 use idem_model::model::Action;
 use idem_model::mutant::Mutant;
 use idem_model::search::{reach, refute, search, show};
+use idem_model::transaction;
 use idem_model::world::World;
 use stateright::Path;
 
@@ -83,5 +84,16 @@ fn tables() {
         let steps = refute(mutant).map_or("NONE".to_owned(), |path| path.into_actions().len().to_string());
         let (name, config) = (format!("{mutant:?}"), mutant.config().name);
         println!("{name:<24} {:<36} {steps:>5}  {config}", mutant.breaks());
+    }
+    transactions();
+}
+
+fn transactions() {
+    let found = transaction::search(4);
+    println!("\ntransactions: {} states, depth {}, wrong: {:?}", found.states, found.depth, found.wrong);
+    println!("\n{:<24} {:<44} {:>5}", "fault of a transaction", "breaks", "steps");
+    for fault in transaction::Fault::ALL {
+        let steps = transaction::refute(fault).map_or("NONE".to_owned(), |path| path.len().to_string());
+        println!("{:<24} {:<44} {steps:>5}", format!("{fault:?}"), fault.breaks());
     }
 }
