@@ -68,7 +68,7 @@
 //! | `client` | `idem::client`, for those who send: keys and retries over reqwest 0.13 |
 //! | `tower` | `idem::tower`, a layer for whole routers: axum, hyper, tonic |
 //! | `metrics` | the counters `idem_calls_total` and `idem_troubles_total` of the `metrics` crate |
-//! | `encryption` | [`Builder::encrypt_answers`]: stored answers encrypted at rest |
+//! | `encryption` | `Builder::encrypt_answers`: stored answers encrypted at rest |
 //! | `uuid` | `Uuid` as a key or a scope |
 //!
 //! The oldest supported Rust is 1.95.
