@@ -4,6 +4,7 @@ mod memory;
 mod mysql;
 mod postgres;
 mod redis;
+mod redis_way;
 mod sqlite;
 
 use std::error::Error;

@@ -17,7 +17,9 @@ pub struct Options {
     pub listen: SocketAddr,
 
     /// Where records and ledger are kept: `memory:`, `sqlite:PATH`, `postgres://USER:PASSWORD@HOST/DATABASE`,
-    /// `mysql://USER:PASSWORD@HOST/DATABASE` or `redis://USER:PASSWORD@HOST/NUMBER`.
+    /// `mysql://USER:PASSWORD@HOST/DATABASE`, `redis://USER:PASSWORD@HOST/NUMBER`,
+    /// `redis+sentinel://USER:PASSWORD@HOST,HOST/NAME/NUMBER` or `redis+cluster://USER:PASSWORD@HOST,HOST`; `rediss` instead of
+    /// `redis` is with TLS.
     #[arg(long, value_name = "URL", default_value = "sqlite:payments.db")]
     pub store: StoreUrl,
 

@@ -21,7 +21,8 @@ pub enum StoreUrl {
     Postgres(String),
     /// In a database of MySQL or MariaDB, which any number of machines may share, too.
     MySql(String),
-    /// In a server of Redis or Valkey, which any number of machines may share as well.
+    /// In Redis or Valkey, which any number of machines may share as well: a server, the primary that Sentinels know, or a
+    /// cluster.
     Redis(String),
 }
 
@@ -109,8 +110,13 @@ impl FromStr for StoreUrl {
 
     fn from_str(url: &str) -> Result<Self, String> {
         const THERE_IS: &str = "use `memory:`, `sqlite:PATH`, `postgres://USER:PASSWORD@HOST/DATABASE`, \
-                                `mysql://USER:PASSWORD@HOST/DATABASE` or `redis://USER:PASSWORD@HOST/NUMBER`";
+                                `mysql://USER:PASSWORD@HOST/DATABASE`, `redis://USER:PASSWORD@HOST/NUMBER`, \
+                                `redis+sentinel://USER:PASSWORD@HOST,HOST/NAME/NUMBER` or \
+                                `redis+cluster://USER:PASSWORD@HOST,HOST`; `rediss` is with TLS";
         let (scheme, rest) = url.split_once(':').unwrap_or((url, ""));
+        let (base, kind) = scheme.split_once('+').unwrap_or((scheme, ""));
+        let is_redis = matches!(base, "redis" | "rediss" | "valkey" | "valkeys")
+            && matches!(kind, "" | "unix" | "sentinel" | "cluster");
         match (scheme, rest.strip_prefix("//").unwrap_or(rest)) {
             ("memory", "") => Ok(Self::Memory),
             ("sqlite", "") => {
@@ -120,12 +126,7 @@ impl FromStr for StoreUrl {
             ("sqlite", path) => Ok(Self::Sqlite(path.into())),
             ("postgres" | "postgresql", _) if rest.starts_with("//") => Ok(Self::Postgres(url.into())),
             ("mysql" | "mariadb", _) if rest.starts_with("//") => Ok(Self::MySql(url.into())),
-            ("redis" | "redis+unix" | "valkey" | "valkey+unix", _) if rest.starts_with("//") => {
-                Ok(Self::Redis(url.into()))
-            }
-            ("rediss" | "valkeys", _) => {
-                Err(format!("this example is built without TLS to Redis; {THERE_IS}"))
-            }
+            _ if is_redis && rest.starts_with("//") => Ok(Self::Redis(url.into())),
             _ => Err(format!("there is no such store; {THERE_IS}")),
         }
     }
@@ -144,8 +145,15 @@ mod tests {
         assert_eq!(postgres.parse(), Ok(StoreUrl::Postgres(postgres.into())));
         let mysql = "mysql://app@db.internal/payments";
         assert_eq!(mysql.parse(), Ok(StoreUrl::MySql(mysql.into())));
-        let redis = "redis://app:secret@cache.internal:6380/3";
-        assert_eq!(redis.parse(), Ok(StoreUrl::Redis(redis.into())));
+        for redis in [
+            "redis://app:secret@cache.internal:6380/3",
+            "rediss://cache.internal",
+            "valkey+unix:///run/valkey.sock",
+            "redis+sentinel://app:secret@one.internal,two.internal:26380/main/3",
+            "rediss+cluster://one.internal,two.internal",
+        ] {
+            assert_eq!(redis.parse(), Ok(StoreUrl::Redis(redis.into())));
+        }
         for refused in [
             "",
             "sqlite:",
@@ -157,7 +165,8 @@ mod tests {
             "postgres:payments",
             "mysql:payments",
             "redis:localhost",
-            "rediss://localhost",
+            "rediss+srv://localhost",
+            "redis+cluster:localhost",
             "mongodb://localhost",
         ] {
             assert!(refused.parse::<StoreUrl>().is_err(), "{refused}");

@@ -3,14 +3,12 @@
 //! It lasts as long as the server keeps its data: a ledger of real money there wants `appendonly yes` and `appendfsync
 //! always`, or a database of another kind.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
-use redis::aio::{ConnectionManager, ConnectionManagerConfig};
-use redis::{AsyncTypedCommands as _, Client, Script};
+use redis::{AsyncTypedCommands as _, Script};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use super::redis_way::Way;
 use super::{Ledger, LedgerError};
 use crate::account::Account;
 use crate::charges::Charge;
@@ -18,11 +16,10 @@ use crate::payouts::Payout;
 use crate::refunds::Refund;
 use crate::transfers::Transfer;
 
-/// A ledger in a Redis server.
+/// A ledger in Redis.
 #[derive(Debug)]
 pub struct RedisLedger {
-    /// One connection for everybody, made anew when it breaks. It repeats nothing: a charge is not added twice by it.
-    connection: ConnectionManager,
+    connection: Way,
     add_if_new: Script,
 }
 
@@ -43,13 +40,7 @@ impl Keys {
 impl RedisLedger {
     /// Connects.
     pub async fn open(url: &str) -> Result<Self, LedgerError> {
-        // A server that does not answer is to be told while the client still listens.
-        let patience = Some(Duration::from_secs(5));
-        let config = ConnectionManagerConfig::new()
-            .set_connection_timeout(patience)
-            .set_response_timeout(patience)
-            .set_number_of_retries(1);
-        let connection = Client::open(url)?.get_connection_manager_with_config(config).await?;
+        let connection = Way::open(url).await?;
         Ok(Self { connection, add_if_new: Script::new(include_str!("redis.lua")) })
     }
 

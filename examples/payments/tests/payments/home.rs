@@ -1,17 +1,23 @@
 //! Where a service keeps its things: in memory, in a file of its own, or in a database of its own.
 
+use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use idem_testkit::{Database, MariaDbServer, PostgresServer, RedisServer};
+use idem_testkit::{
+    Certificates, Database, MariaDbServer, PostgresServer, Redis, RedisCluster, RedisSentinels, RedisServer,
+};
 use tempfile::TempDir;
 
 /// A store, empty at first; as long as this lives, services may be started on it again.
 pub struct Home {
     pub store: String,
+    /// Who vouches for the store, in a file.
+    pub authority: Option<PathBuf>,
     directory: TempDir,
     /// Dropped with the home.
     _database: Option<Database>,
+    _tls: Option<(RedisServer, Certificates)>,
 }
 
 impl Home {
@@ -42,9 +48,30 @@ impl Home {
         Self::new(|_| format!("{}/{}", server.url(), NEXT.fetch_add(1, Ordering::Relaxed)))
     }
 
+    /// One for all tests of this program, and so is the cluster.
+    pub async fn sentinels() -> Self {
+        let all = tokio::task::spawn_blocking(RedisSentinels::shared).await.unwrap();
+        Self::new(|_| format!("redis+sentinel://{}/{}/0", hosts(&all.urls()), all.name()))
+    }
+
+    pub async fn cluster() -> Self {
+        let cluster = tokio::task::spawn_blocking(RedisCluster::shared).await.unwrap();
+        Self::new(|_| format!("redis+cluster://{}", hosts(&cluster.urls())))
+    }
+
+    pub async fn tls() -> Self {
+        let start = || {
+            let certificates = Certificates::for_a::<Redis>();
+            (RedisServer::start_with_tls(&certificates, &["requirepass s3cret"]), certificates)
+        };
+        let tls = tokio::task::spawn_blocking(start).await.unwrap();
+        let home = Self::new(|_| tls.0.tls_url());
+        Self { authority: Some(tls.1.authority()), _tls: Some(tls), ..home }
+    }
+
     fn new(store: impl FnOnce(&TempDir) -> String) -> Self {
         let directory = tempfile::tempdir().unwrap();
-        Self { store: store(&directory), directory, _database: None }
+        Self { store: store(&directory), authority: None, directory, _database: None, _tls: None }
     }
 
     fn in_database(database: Database) -> Self {
@@ -63,6 +90,12 @@ impl Home {
     pub fn log(&self) -> std::path::PathBuf {
         self.directory.path().join(format!("{}.log", fresh_key()))
     }
+}
+
+/// What is in URLs, one after the other.
+fn hosts(urls: &[String]) -> String {
+    let hosts: Vec<_> = urls.iter().map(|url| url.split_once("://").unwrap().1).collect();
+    hosts.join(",")
 }
 
 /// A key that was never used.

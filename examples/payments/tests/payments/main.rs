@@ -10,6 +10,7 @@ mod nginx;
 mod once;
 mod python;
 mod race;
+mod redis_places;
 mod service;
 mod shutdown;
 mod stripe_sdk;

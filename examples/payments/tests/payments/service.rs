@@ -30,6 +30,7 @@ impl Service {
         let mut child = Command::new(env!("CARGO_BIN_EXE_payments"))
             .args(["--listen", "127.0.0.1:0", "--store", &home.store])
             .args(options)
+            .envs(home.authority.as_ref().map(|authority| ("SSL_CERT_FILE", authority)))
             .env("RUST_LOG", "info")
             .stdout(Stdio::piped())
             .stderr(std::fs::File::create(&log).unwrap())
