@@ -5,6 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use common::{DAY, LEASE, answer, at, claim, completed, granted, id, told};
+use idem_core::engine::Idempotency;
 use idem_core::store::{Claimed, Fenced, Release, Settle, Settled, Store as _, StoreErrorKind};
 use idem_redis::RedisStore;
 use idem_testkit::{Proxy, RedisServer, Reply};
@@ -189,6 +190,37 @@ async fn a_server_that_keeps_nothing_forgets_claims_when_it_restarts() {
 }
 
 #[tokio::test]
+async fn a_holder_whose_claim_the_server_forgot_is_aborted_when_it_renews_and_answers_what_the_record_says() {
+    let mut server = RedisServer::start(&[]);
+    let engine = async || {
+        let store = at(&server).open().await.unwrap();
+        Idempotency::builder(store).lease(SECOND).build().unwrap()
+    };
+    let (first, second) = (engine().await, engine().await);
+    let (started, has_started) = tokio::sync::oneshot::channel();
+    let (dropped, is_dropped) = tokio::sync::oneshot::channel::<()>();
+    let held = tokio::spawn(async move {
+        let call = first.call("charge").key("k").fingerprint(&7);
+        call.run(|_| async move {
+            let _dropped = dropped;
+            let _ = started.send(());
+            std::future::pending::<Result<u32, String>>().await
+        })
+        .await
+    });
+    has_started.await.unwrap();
+    server.kill();
+    server.restart();
+    let call = second.call("charge").key("k").fingerprint(&7);
+    let outcome = call.run(|run| async move { Ok::<u32, String>(run.attempt()) }).await.unwrap();
+    assert!(!outcome.is_replayed());
+    assert!(is_dropped.await.is_err(), "the first is not let go on");
+    let outcome = held.await.unwrap().unwrap();
+    assert!(outcome.is_replayed());
+    assert_eq!(outcome.into_inner(), Ok(1));
+}
+
+#[tokio::test]
 async fn steps_wait_for_as_many_replicas_as_they_are_told_to() {
     let primary = RedisServer::start(&[]);
     let store = at(&primary).response_timeout(SECOND / 2).wait_replicas(1).open().await.unwrap();
@@ -218,6 +250,13 @@ async fn steps_wait_for_as_many_replicas_as_they_are_told_to() {
     let new = id("new");
     let error = store.claim(&new, &ours).await.unwrap_err();
     assert!(told(&error).contains("0 of the 1 replicas"), "{}", told(&error));
+    // What is not acknowledged is there all the same: an answer is replayed.
+    let (half, holder) = (id("half"), claim("payload"));
+    store.claim(&half, &holder).await.unwrap_err();
+    let error = store.complete(&half, holder.owner, &answer("done"), DAY).await.unwrap_err();
+    assert!(told(&error).contains("0 of the 1 replicas"), "{}", told(&error));
+    let replay = store.claim(&half, &claim("payload")).await.unwrap();
+    assert!(matches!(replay, Claimed::Completed { .. }), "{replay:?}");
     replica.resume();
     // Its fate was not known, and the same owner may ask again.
     assert_eq!(granted(&store, &new, &ours).await, 1);
