@@ -16,7 +16,7 @@ use idem::{Error, ErrorKind, Idempotency, MemoryStore, State as RecordState};
 use crate::client::{Answer, eventually};
 use crate::faulty::{Fault, Step};
 use crate::gate::Gate;
-use crate::server::{App, Caller, Server, Setup, Visit};
+use crate::server::{App, Caller, Leave, Server, Setup, Visit};
 use crate::stores::{Kind, Opened};
 
 const ALWAYS: usize = usize::MAX;
@@ -339,8 +339,7 @@ pub(crate) async fn one_who_waits_and_hangs_up_changes_nothing(kind: Kind) {
     gate.begun(1).await;
     let waiting = server.raw("/wait", &[b"idempotency-key: k-1"], b"a").await;
     server.store.reached(Step::Claim, 2).await;
-    drop(waiting);
-    server.left(1).await;
+    server.hang_up(waiting, Leave::Rst, 1).await;
     let id = server.id_of("charges.wait", "k-1");
     assert_eq!(server.inspect(&id).await.unwrap().state, RecordState::InFlight);
     gate.open();

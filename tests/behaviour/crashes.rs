@@ -17,31 +17,15 @@ use idem::axum::{Mark, idempotent};
 use idem::core::http::response::encode;
 use idem::core::store::{Settled, StoreErrorKind};
 use idem::{ErrorKind, Idempotency, State as RecordState, Store as _};
-use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use crate::client::eventually;
 use crate::faulty::{Fault, Step};
 use crate::gate::Gate;
-use crate::server::{App, Caller, Server, Setup};
+use crate::server::{App, Caller, Leave, Server, Setup};
 use crate::stores::Kind;
 
 const ALWAYS: usize = usize::MAX;
-
-#[derive(Clone, Copy)]
-enum Leave {
-    Fin,
-    Rst,
-}
-
-/// Hangs up, and waits until the server has noticed; it was the nth to do so.
-async fn hang_up(server: &Server, client: TcpStream, leave: Leave, nth: u32) {
-    if let Leave::Rst = leave {
-        client.set_zero_linger().unwrap();
-    }
-    drop(client);
-    server.left(nth).await;
-}
 
 async fn a_client_that_leaves(kind: Kind, leave: Leave) {
     let gate = Gate::new();
@@ -51,7 +35,7 @@ async fn a_client_that_leaves(kind: Kind, leave: Leave) {
         let line = format!("idempotency-key: {key}");
         let client = server.raw("/charges", &[line.as_bytes()], b"a").await;
         gate.begun(run).await;
-        hang_up(&server, client, leave, run).await;
+        server.hang_up(client, leave, run).await;
         server.charge(&key, "a").await.assert_in_flight();
         gate.open();
         server.settled().await;
@@ -81,7 +65,7 @@ pub(crate) async fn a_drop_while_the_claim_is_under_way_releases_it(kind: Kind) 
         server.store.fail(Step::Claim, 1, Fault::Slow(Duration::from_millis(300)));
         let client = server.raw(path, &[b"idempotency-key: k-1"], b"a").await;
         server.store.reached(Step::Claim, 1).await;
-        hang_up(&server, client, Leave::Rst, 1).await;
+        server.hang_up(client, Leave::Rst, 1).await;
         server.settled().await;
         assert_eq!((server.runs(), server.store.count(Step::Release)), (0, 1), "{path}");
         // As if nobody had ever asked: free for any payload.
@@ -107,7 +91,7 @@ pub(crate) async fn with_on_disconnect_cancel_the_handler_is_dropped_and_the_key
     let server = setup.start().await;
     let client = server.raw("/cancelled", &[b"idempotency-key: k-1"], b"a").await;
     gate.begun(1).await;
-    hang_up(&server, client, Leave::Rst, 1).await;
+    server.hang_up(client, Leave::Rst, 1).await;
     gate.dropped(1).await;
     server.settled().await;
     server.post("/cancelled", "k-1", "b").send().await.assert_conflict();
@@ -268,7 +252,7 @@ pub(crate) async fn after_a_crash_duplicates_get_409_until_the_lease_ends_and_th
     let before = Instant::now();
     let client = server.raw("/inline", &[b"idempotency-key: k-1"], b"a").await;
     gate.begun(1).await;
-    hang_up(&server, client, Leave::Rst, 1).await;
+    server.hang_up(client, Leave::Rst, 1).await;
     gate.dropped(1).await;
     let id = server.id_of("charges.inline", "k-1");
     loop {
@@ -343,7 +327,7 @@ pub(crate) async fn with_on_crash_reject_whatever_ends_without_an_answer_is_unkn
     // A crash: the caller is gone, and the handler with it.
     let client = server.raw("/payouts", &[b"idempotency-key: crash"], b"hang").await;
     hanging.notified().await;
-    hang_up(&server, client, Leave::Rst, 1).await;
+    server.hang_up(client, Leave::Rst, 1).await;
     let id = server.id_of("payouts.create", "crash");
     eventually("the lease ends", async || server.inspect(&id).await.unwrap().state == RecordState::Unknown)
         .await;

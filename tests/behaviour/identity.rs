@@ -17,6 +17,7 @@ use crate::gate::Gate;
 use crate::logs::Logs;
 use crate::server::{App, Caller, Setup};
 use crate::stores::Kind;
+use crate::ways::Way;
 
 #[idempotent(key = header, ttl = "24h", scope = caller.id, operation = "charges.refund", engine = app.idem)]
 async fn refund(State(app): State<App>, Extension(caller): Extension<Caller>, body: Bytes) -> Response {
@@ -84,7 +85,7 @@ pub(crate) async fn callers_share_the_records_of_an_operation_whose_scope_is_sha
 pub(crate) async fn an_operation_left_out_is_named_by_module_and_function(kind: Kind) {
     let server = Setup::on(kind).await.route("/unpinned", post(unpinned)).start().await;
     server.post("/unpinned", "k-1", "a").send().await.assert_fresh(201, "charged in run 1");
-    let name = "behaviour::identity::unpinned";
+    let name = Way::current().unpinned();
     assert_eq!(server.inspect(&server.id_of(name, "k-1")).await.unwrap().operation, name);
 }
 

@@ -7,6 +7,7 @@
 //! only names. What a row promises is said by the names and doc comments of its cases, and to users by the guide in `docs/`.
 
 #![cfg(all(
+    feature = "actix-web",
     feature = "axum",
     feature = "memory",
     feature = "sqlite",
@@ -51,7 +52,8 @@ macro_rules! store {
                     #[tokio::test]
                     async fn $case() {
                         let case = crate::$section::$case(crate::stores::Kind::$kind);
-                        crate::ways::Way::$way.run(stringify!($case), case).await;
+                        let store = crate::stores::Kind::$kind;
+                        crate::ways::Way::$way.run(store, stringify!($section), stringify!($case), case).await;
                     }
                 )+)+
             })+
@@ -64,7 +66,7 @@ macro_rules! matrix {
     ([$($way:ident: $($store:literal)+;)+] $($section:ident { $($row:literal: $($case:ident)+;)+ })+) => {
         #[test]
         fn the_matrix_has_a_reason_for_every_case_that_is_left_out() {
-            const CASES: &[(&str, &str)] = &[$($($(($row, stringify!($case)),)+)+)+];
+            const CASES: &[ways::Case] = &[$($($((stringify!($section), $row, stringify!($case)),)+)+)+];
             ways::print_matrix(CASES, &[$((ways::Way::$way, &[$($store),+])),+]);
             ways::assert_reasons_are_of(CASES);
         }
@@ -86,10 +88,22 @@ macro_rules! on_every_store {
         store!(postgres_by_layer: Postgres by Layer; $($cases)+);
         store!(mysql_by_layer: MySql by Layer; $($cases)+);
         store!(redis_by_layer: Redis by Layer; $($cases)+);
+        store!(memory_by_actix: Memory by ActixAttribute; $($cases)+);
+        store!(sqlite_by_actix: Sqlite by ActixAttribute; $($cases)+);
+        store!(postgres_by_actix: Postgres by ActixAttribute; $($cases)+);
+        store!(mysql_by_actix: MySql by ActixAttribute; $($cases)+);
+        store!(redis_by_actix: Redis by ActixAttribute; $($cases)+);
+        store!(memory_by_middleware: Memory by ActixMiddleware; $($cases)+);
+        store!(sqlite_by_middleware: Sqlite by ActixMiddleware; $($cases)+);
+        store!(postgres_by_middleware: Postgres by ActixMiddleware; $($cases)+);
+        store!(mysql_by_middleware: MySql by ActixMiddleware; $($cases)+);
+        store!(redis_by_middleware: Redis by ActixMiddleware; $($cases)+);
         matrix! {
             [
                 Attribute: "memory" "sqlite" "postgres" "mysql" "redis" "redis_cluster" "redis_sentinels";
                 Layer: "memory" "sqlite" "postgres" "mysql" "redis";
+                ActixAttribute: "memory" "sqlite" "postgres" "mysql" "redis";
+                ActixMiddleware: "memory" "sqlite" "postgres" "mysql" "redis";
             ]
             $($cases)+
         }
@@ -332,4 +346,4 @@ store! { memory_only: Memory;
 // | 6.3 | processes that are killed (SIGKILL) | `examples/payments/tests/payments/crash.rs` |
 // | 6.6 | a clock that is moved to the edge of expiry | `idem-core/src/conformance/cases/expiry.rs` |
 // | 5, 6, 7 | what transaction mode makes of them | `tests/transactions`, `idem-sqlx/tests/transactions`, `examples/payments/tests/payments` |
-// | all | handlers of actix-web | the same code but for its edge, which `tests/actix_adapter` tests |
+// | all | what is actix-web's own: payloads, bodies, other middleware | `tests/actix_adapter` |

@@ -6,23 +6,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
-use axum::Extension;
 use axum::body::Bytes;
 use axum::extract::{Request, State};
 use axum::http::StatusCode;
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, post};
+use axum::{Extension, Router};
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use idem::axum::idempotent;
 use idem::{Builder, Idempotency, Inspection, Key, RecordId, Scope, Store};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use crate::faulty::{Faulty, Step};
 use crate::stores::{Kind, Opened};
-use crate::ways::{Routes, Way};
+use crate::ways::{Routes, Serving, Way};
 
 /// The store under test, with its steps counted and made to fail on command.
 pub(crate) type TestStore = Faulty<Arc<dyn Store>>;
@@ -65,22 +65,27 @@ pub(crate) struct Caller {
     pub(crate) id: String,
 }
 
-/// Authentication, the application's own answer to a panic, and a look at who hangs up.
-async fn front_door(State(app): State<App>, mut request: Request, next: Next) -> Response {
-    let token = request.headers().get("authorization").and_then(|value| value.to_str().ok());
-    let Some(id) = token.and_then(|token| token.strip_prefix("Bearer ")?.split('.').next()) else {
-        return (StatusCode::UNAUTHORIZED, "who are you?").into_response();
-    };
-    if app.revoked.load(Ordering::SeqCst) {
-        return (StatusCode::FORBIDDEN, "not any more").into_response();
+/// What the application itself makes of a panic.
+pub(crate) const OWN_PAGE: &str = "the application's own page";
+
+impl App {
+    /// Finds out who is asking, or what they are told instead.
+    pub(crate) fn admit(&self, token: Option<&str>) -> Result<Caller, (StatusCode, &'static str)> {
+        let id = token.and_then(|token| token.strip_prefix("Bearer ")?.split('.').next());
+        match id {
+            None => Err((StatusCode::UNAUTHORIZED, "who are you?")),
+            Some(_) if self.revoked.load(Ordering::SeqCst) => Err((StatusCode::FORBIDDEN, "not any more")),
+            Some(id) => Ok(Caller { id: id.to_owned() }),
+        }
     }
-    let caller = Caller { id: id.to_owned() };
-    request.extensions_mut().insert(caller);
-    let mut guard = Left(Some(app.left));
-    let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-    guard.0 = None;
-    answered
-        .unwrap_or_else(|_| (StatusCode::INTERNAL_SERVER_ERROR, "the application's own page").into_response())
+
+    /// Answers a request, and counts it if it is dropped before; `None` if it panics.
+    pub(crate) async fn answer<T>(&self, answering: impl Future<Output = T>) -> Option<T> {
+        let mut guard = Left(Some(self.left.clone()));
+        let answered = AssertUnwindSafe(answering).catch_unwind().await;
+        guard.0 = None;
+        answered.ok()
+    }
 }
 
 struct Left(Option<watch::Sender<u32>>);
@@ -91,6 +96,27 @@ impl Drop for Left {
             left.send_modify(|count| *count += 1);
         }
     }
+}
+
+/// Authentication, the application's own answer to a panic, and a look at who hangs up.
+async fn front_door(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let token = request.headers().get("authorization").and_then(|value| value.to_str().ok());
+    let caller = match app.admit(token) {
+        Ok(caller) => caller,
+        Err(refused) => return refused.into_response(),
+    };
+    request.extensions_mut().insert(caller);
+    let answered = app.answer(next.run(request)).await;
+    answered.unwrap_or_else(|| (StatusCode::INTERNAL_SERVER_ERROR, OWN_PAGE).into_response())
+}
+
+/// Serves an application of axum.
+pub(crate) async fn serve(app: &App, router: Router<App>) -> SocketAddr {
+    let router = router.layer(from_fn_with_state(app.clone(), front_door)).with_state(app.clone());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+    address
 }
 
 #[idempotent(key = header, ttl = app.ttl, scope = caller.id, operation = "charges.create", engine = app.idem)]
@@ -171,18 +197,29 @@ impl Setup {
             revoked: Arc::default(),
             left: watch::Sender::new(0),
         };
-        let router = self.way.router(&app, self.routes);
-        let router = router.layer(from_fn_with_state(app.clone(), front_door)).with_state(app.clone());
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
+        let serving = self.way.serve(&app, self.routes).await;
         let client = reqwest::Client::builder()
             .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .build()
             .unwrap();
-        Server { address, client, store, app, opened: self.opened }
+        Server {
+            address: serving.address,
+            serving: Arc::new(serving),
+            client,
+            store,
+            app,
+            opened: self.opened,
+            way: self.way,
+        }
     }
+}
+
+/// How a client goes away.
+#[derive(Clone, Copy)]
+pub(crate) enum Leave {
+    Fin,
+    Rst,
 }
 
 /// A running application, and the client that talks to it.
@@ -193,6 +230,10 @@ pub(crate) struct Server {
     pub(crate) store: TestStore,
     pub(crate) opened: Opened,
     app: App,
+    way: Way,
+    /// It ends with its last user.
+    #[allow(dead_code)]
+    serving: Arc<Serving>,
 }
 
 impl Server {
@@ -215,9 +256,17 @@ impl Server {
         self.app.revoked.store(true, Ordering::SeqCst);
     }
 
-    /// Waits until so many requests were dropped before they were answered.
-    pub(crate) async fn left(&self, times: u32) {
-        self.app.left.subscribe().wait_for(|left| *left >= times).await.unwrap();
+    /// Hangs up, and waits until the server has noticed if it does; it was the nth to do so.
+    ///
+    /// Behind actix-web a client that only stops writing is not noticed before it is answered.
+    pub(crate) async fn hang_up(&self, client: TcpStream, leave: Leave, nth: u32) {
+        if let Leave::Rst = leave {
+            client.set_zero_linger().unwrap();
+        }
+        drop(client);
+        if matches!(leave, Leave::Rst) || !self.way.is_actix() {
+            self.app.left.subscribe().wait_for(|left| *left >= nth).await.unwrap();
+        }
     }
 
     /// Another release of this application, over the same store: it counts the same runs.

@@ -79,8 +79,8 @@ pub(crate) async fn a_4xx_that_the_handler_made_is_replayed(kind: Kind) {
     for status in [402, 404, 405, 406, 410, 412, 424, 451] {
         assert_stored(&server, status).await;
     }
-    // A layer cannot tell these from what an extractor rejects: `tests/layer/rejections.rs`.
-    if Way::current() != Way::Layer {
+    // What stands around a handler cannot tell these from what an extractor rejects: `tests/layer/rejections.rs`.
+    if !Way::current().claims_before_extractors() {
         for status in [400, 413, 415, 422] {
             assert_stored(&server, status).await;
         }
@@ -308,19 +308,19 @@ async fn typed(
 
 /// 5.7
 pub(crate) async fn what_an_extractor_rejects_claims_nothing_and_leaves_the_key_free(kind: Kind) {
-    let server = Setup::on(kind).await.route("/orders/{number}", post(typed)).start().await;
+    let server = Setup::on(kind).await.route("/typed/{number}", post(typed)).start().await;
     for (path, media_type, body, status) in [
-        ("/orders/1", "application/json", r#"{"total":"#, 400),
-        ("/orders/1", "application/json", r#"{"total":"five"}"#, 422),
-        ("/orders/1", "text/plain", r#"{"total":5}"#, 415),
-        ("/orders/one", "application/json", r#"{"total":5}"#, 400),
+        ("/typed/1", "application/json", r#"{"total":"#, 400),
+        ("/typed/1", "application/json", r#"{"total":"five"}"#, 422),
+        ("/typed/1", "text/plain", r#"{"total":5}"#, 415),
+        ("/typed/one", "application/json", r#"{"total":5}"#, 400),
     ] {
         let rejected = server.post(path, "k-1", body).header("content-type", media_type).send().await;
         assert_eq!((rejected.status, rejected.headers.get("idempotent-replayed")), (status, None));
         assert_ne!(rejected.headers["content-type"], "application/problem+json", "it is the extractor's own");
     }
     assert_eq!((server.asked(), server.runs()), (0, 0));
-    let send = || server.request("POST", "/orders/1").key("k-1").json(r#"{"total":5}"#).send();
+    let send = || server.request("POST", "/typed/1").key("k-1").json(r#"{"total":5}"#).send();
     let first = send().await;
     first.assert_fresh(201, "charged in run 1");
     send().await.assert_replays(&first);
@@ -447,7 +447,12 @@ pub(crate) async fn a_value_whose_type_has_changed_is_an_error_and_never_a_secon
 fn lines(response: &[u8]) -> Vec<Vec<u8>> {
     let end = response.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
     let lines = response[..end].split(|byte| *byte == b'\n').map(|line| line.trim_ascii_end().to_vec());
-    lines.filter(|line| !line.starts_with(b"date:")).collect()
+    let mut lines: Vec<_> = lines.filter(|line| !line.starts_with(b"date:")).collect();
+    // The header map of actix-web has no order but that of the lines of one name.
+    if Way::current().is_actix() {
+        lines.sort();
+    }
+    lines
 }
 
 /// headers: below the table of section 5
