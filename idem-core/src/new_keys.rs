@@ -119,8 +119,9 @@ impl Drop for Token<'_> {
     fn drop(&mut self) {
         let mut buckets = self.keys.buckets.lock();
         if let Some(at) = buckets.full_at(self.slot) {
-            let before = at.checked_sub(self.keys.each).unwrap_or(at);
-            buckets.young.insert(self.slot, before);
+            let now = Instant::now();
+            let left = at.saturating_duration_since(now).saturating_sub(self.keys.each);
+            buckets.young.insert(self.slot, now + left);
         }
     }
 }
