@@ -113,7 +113,8 @@ async fn sixteen(
     HttpResponse::Ok().finish()
 }
 
-fn main() {
+#[test]
+fn they_are_handlers() {
     let _ = App::new()
         .app_data(web::Data::new(Idempotency::new(MemoryStore::new())))
         .service(above)

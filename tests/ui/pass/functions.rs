@@ -58,7 +58,11 @@ async fn borrowed(msg: &Message, counter: &Counter, idem: &Idempotency) -> Resul
 }
 
 #[idempotent(key = id, ttl = "24h", skip(counter))]
-async fn destructured(Message { mut id, parts: (a, _) }: Message, Counter(counter): Counter, _: u8) -> Result<String, Error> {
+async fn destructured(
+    Message { mut id, parts: (a, _) }: Message,
+    Counter(counter): Counter,
+    _: u8,
+) -> Result<String, Error> {
     id.push_str("!");
     Ok(format!("{id}{a}{}", counter.fetch_add(1, Ordering::SeqCst)))
 }
@@ -81,7 +85,12 @@ async fn no_arguments() -> Answer<()> {
 }
 
 #[idempotent(key = id, ttl = "24h", operation = "generic", skip(counter, rest))]
-async fn generic<'a, T, const N: usize>(id: T, rest: [u8; N], text: Cow<'a, str>, counter: &'a Counter) -> Answer
+async fn generic<'a, T, const N: usize>(
+    id: T,
+    rest: [u8; N],
+    text: Cow<'a, str>,
+    counter: &'a Counter,
+) -> Answer
 where
     T: Display + Serialize + idem::ToKey,
 {
@@ -90,7 +99,10 @@ where
 }
 
 #[idempotent(key = id.to_string(), ttl = "24h", operation = "impl", skip(counter))]
-async fn impl_trait(id: impl Display + Serialize, counter: Counter) -> Answer<impl Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug> {
+async fn impl_trait(
+    id: impl Display + Serialize,
+    counter: Counter,
+) -> Answer<impl Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug> {
     let _ = id.to_string();
     Ok(counter.next())
 }
@@ -223,7 +235,12 @@ async fn instrument_below(id: u32, counter: Counter) -> Result<u32, idem::Error>
 }
 
 #[idempotent(key = id, ttl = "24h", skip(counter))]
-async fn conditional(id: u32, #[cfg(any())] absent: Missing, #[cfg(all())] present: u8, counter: Counter) -> Answer {
+async fn conditional(
+    id: u32,
+    #[cfg(any())] absent: Missing,
+    #[cfg(all())] present: u8,
+    counter: Counter,
+) -> Answer {
     let _ = (id, present);
     Ok(counter.next())
 }
@@ -247,9 +264,9 @@ macro_rules! same {
     }};
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
-    idem::set_global(Idempotency::new(MemoryStore::new())).unwrap();
+#[tokio::test]
+async fn each_of_them_runs_once() {
+    super::set_global();
     let idem = Idempotency::new(MemoryStore::new());
     let c = Counter::default();
     let m = message();

@@ -110,7 +110,10 @@ async fn optional(State(app): State<App>, charge: Option<Json<Charge>>) -> Json<
 }
 
 #[idempotent(key = header, ttl = "24h", scope = shared, engine = app.idem)]
-async fn fallible(State(app): State<App>, charge: Result<Json<Charge>, JsonRejection>) -> (StatusCode, String) {
+async fn fallible(
+    State(app): State<App>,
+    charge: Result<Json<Charge>, JsonRejection>,
+) -> (StatusCode, String) {
     app.run();
     match charge {
         Ok(Json(charge)) => (StatusCode::OK, charge.amount.to_string()),
@@ -253,9 +256,9 @@ fn at<H: axum::handler::Handler<T, App>, T: 'static>(handler: H) -> Router<App> 
     Router::new().route("/{id}", post(handler))
 }
 
-#[tokio::main(flavor = "current_thread")]
-async fn main() {
-    idem::set_global(Idempotency::new(MemoryStore::new())).unwrap();
+#[tokio::test]
+async fn each_of_them_runs_once() {
+    super::set_global();
     let json = "application/json";
     let charge = r#"{"amount": 5}"#;
     assert_eq!(twice(at(destructured), json, charge).await, "201 5");

@@ -84,7 +84,8 @@ async fn words_in_parentheses_are_names(
     let _ = shared;
 }
 
-fn main() {
+#[::core::prelude::v1::test]
+fn they_mean_what_they_meant() {
     let _: ::axum::Router<::idem::Idempotency> =
         ::axum::Router::new().route("/", ::axum::routing::post(handler));
     let runtime = ::tokio::runtime::Builder::new_current_thread().build().unwrap();

@@ -128,7 +128,10 @@ async fn aliased<S: Db>(State(app): State<App<S>>, Json(wanted): Json<Wanted>) -
 }
 
 #[handler(key = header("X-Key"), ttl = "24h", scope = shared, engine = idem, operation = "h2", transaction = tx)]
-async fn opaque<S: Db>(State(idem): State<Transactional<S>>, Query(wanted): Query<Wanted>) -> impl IntoResponse {
+async fn opaque<S: Db>(
+    State(idem): State<Transactional<S>>,
+    Query(wanted): Query<Wanted>,
+) -> impl IntoResponse {
     if write(tx, wanted.amount).await.is_err() {
         return Redirect::to("/").into_response();
     }
@@ -136,7 +139,10 @@ async fn opaque<S: Db>(State(idem): State<Transactional<S>>, Query(wanted): Quer
 }
 
 #[handler(key = header, ttl = "24h", scope = shared, engine = idem, operation = "h3", transaction = tx)]
-async fn half_opaque<S: Db>(State(idem): State<Transactional<S>>, body: String) -> Result<impl IntoResponse, Refused> {
+async fn half_opaque<S: Db>(
+    State(idem): State<Transactional<S>>,
+    body: String,
+) -> Result<impl IntoResponse, Refused> {
     write(tx, body.len() as u64).await?;
     Ok((StatusCode::CREATED, body))
 }
@@ -163,8 +169,7 @@ async fn debugged_below(State(app): State<App<SqliteStore>>, body: String) -> An
 
 macro_rules! handlers {
     ($name:ident, $tx:ident, $ty:ty) => {
-        #[handler(key = header, ttl = "24h", scope = shared, engine = idem, operation = "h6", transaction = $tx,
-            store_if = |parts| parts.status.is_success())]
+        #[handler(key = header, ttl = "24h", scope = shared, engine = idem, operation = "h6", transaction = $tx, store_if = |parts| parts.status.is_success())]
         async fn $name<S: Db>(State(idem): State<Transactional<S>>) -> $ty {
             Ok(write($tx, 1).await?.to_string())
         }
@@ -195,5 +200,3 @@ fn all<S: Db + 'static>(idem: Transactional<S>) {
     send(|| service.clone().arc(1));
     send(|| service.ship(1, (1, 2)));
 }
-
-fn main() {}
