@@ -5,7 +5,7 @@ use std::time::Duration;
 use idem_core::answer::{Answer, Codec};
 use idem_core::error::ErrorKind;
 use idem_core::outcome::Outcome;
-use idem_core::policy::OnStoreError;
+use idem_core::policy::{OnCrash, OnStoreError};
 use idem_core::store::StoreErrorKind;
 use tokio::time::Instant;
 
@@ -106,6 +106,30 @@ async fn an_answer_that_the_store_will_never_take_becomes_a_tombstone() {
     let error = charge(call(&engine, "key", "a"), &effects).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::AnswerUnavailable);
     assert_eq!(effects.count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_not_given_up_for_a_tombstone_where_the_store_is_only_away() {
+    let (store, engine) = engine();
+    let effects = Effects::default();
+    // The last time in the background, where whatever is offered next is taken.
+    store.fail(Step::Complete, 2, AWAY);
+    assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Fresh(Ok(1)));
+    assert_eq!(engine.drain(5 * SECOND).await, 0);
+    assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Replayed(Ok(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_outcome_is_told_also_when_the_lease_is_over() {
+    let (store, engine) = engine();
+    store.fail(Step::Release, usize::MAX, AWAY);
+    let reject = call(&engine, "key", "a").on_crash(OnCrash::Reject);
+    assert!(reject.run(|_| async { Err::<usize, _>("no".to_owned()) }).await.is_ok());
+    tokio::time::sleep(2 * LEASE).await;
+    let tried = store.count(Step::Release);
+    store.heal();
+    assert_eq!(engine.drain(SECOND).await, 0);
+    assert_eq!(store.count(Step::Release), tried + 1);
 }
 
 #[tokio::test(start_paused = true)]
