@@ -68,7 +68,7 @@ const TIMES: [&str; 4] = ["ttl", "lease", "max_run", "tombstone_ttl"];
 const FLAGS: [&str; 4] = ["store_err", "rebind", "inline", "detached"];
 
 /// In the order in which the documentation has them.
-const NAMES: [&str; 35] = [
+const NAMES: [&str; 36] = [
     "key",
     "ttl",
     "scope",
@@ -100,6 +100,7 @@ const NAMES: [&str; 35] = [
     "on_replay",
     "echo_key",
     "echo_expiry",
+    "expiry_header",
     "inline",
     "detached",
     "transaction",
@@ -279,6 +280,7 @@ fn example(name: &str) -> &'static str {
         "docs_url" => "docs_url = \"https://example.org/docs/idempotency\"",
         "render_errors" => "render_errors = house_style",
         "on_replay" => "on_replay = |replay| count(replay.operation())",
+        "expiry_header" => "expiry_header = \"X-Expires\"",
         "store_if" => "store_if = |response| response.status.is_success()",
         "crate" => "crate = my_idem",
         _ => "transaction = tx",

@@ -68,7 +68,7 @@ const LIMIT: usize = 8;
     syntax = strict, format = uuidv7, max_len = 36, fingerprint_headers = ["X-Version"],
     mismatch_status = 409, docs_url = DOCS, render_errors = house_style, on_replay = count(&app),
     store_if = |parts| parts.status.is_success(), max_request_bytes = LIMIT, max_response_bytes = 5,
-    echo_key, echo_expiry
+    echo_key, echo_expiry, expiry_header = "X-Expires"
 )]
 async fn charge(State(app): State<App>, body: String) -> String {
     let _ = &app;
@@ -109,7 +109,7 @@ async fn a_handlers_own_options_overrule_those_of_its_engine() {
     let version = |body, version| with_header(keyed(KEY, body), "x-version", version);
     let first = app.send("/charges", version("a", "1")).await;
     assert_eq!((first.status.as_u16(), first.text()), (200, "a"));
-    for name in ["x-charge-key", "idempotency-expires"] {
+    for name in ["x-charge-key", "x-expires"] {
         assert!(first.headers.contains_key(name), "{first:?}");
     }
     app.send("/charges", version("a", "1")).await.assert_replays(&first);

@@ -194,14 +194,16 @@ impl HttpPolicy {
         self
     }
 
-    /// Tells in the header `Idempotency-Expires` until when a stored response is replayed. Default: no.
+    /// Tells in the header `Idempotency-Expires`, or in the one that [`expiry_header`](Self::expiry_header) names, until
+    /// when a stored response is replayed. Default: no.
     ///
     /// Its value is a date as in `Expires`, in whole seconds, rounded down. It is computed from the time that is left by
     /// the store's clock and the time of day by this machine's. It is on what was stored just now and on replays, not on
     /// tombstones and errors.
     #[must_use]
     pub fn echo_expiry(mut self, echo: bool) -> Self {
-        self.expiry_header = echo.then_some(EXPIRES);
+        let named = self.expiry_header.take();
+        self.expiry_header = echo.then(|| named.unwrap_or(EXPIRES));
         self
     }
 

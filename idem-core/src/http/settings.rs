@@ -82,6 +82,11 @@ impl<S> Builder<S> {
         self.http(|http| http.echo_expiry(echo))
     }
 
+    /// Tells it in another header; see [`HttpPolicy::expiry_header`].
+    pub fn expiry_header(self, name: impl AsRef<str>) -> Self {
+        self.http(|http| http.expiry_header(name))
+    }
+
     /// Sets the response header that marks a replay; see [`HttpPolicy::replay_header`].
     pub fn replay_header(self, name: impl AsRef<str>) -> Self {
         self.http(|http| http.replay_header(name))

@@ -5,7 +5,7 @@ use syn::{Expr, ExprArray, ExprLit, Lit, LitInt};
 use super::key::check_header_name;
 
 /// Those that take a value, in the order in which the documentation has them.
-pub(crate) const VALUES: [&str; 8] = [
+pub(crate) const VALUES: [&str; 9] = [
     "max_len",
     "fingerprint_headers",
     "max_request_bytes",
@@ -14,6 +14,7 @@ pub(crate) const VALUES: [&str; 8] = [
     "docs_url",
     "render_errors",
     "on_replay",
+    "expiry_header",
 ];
 
 /// Those that stand alone.
@@ -58,6 +59,10 @@ pub(crate) fn check(name: &str, value: &Expr) -> syn::Result<()> {
                 _ => None,
             });
             names.try_for_each(check_header_name)
+        }
+        ("expiry_header", Expr::Lit(ExprLit { lit: Lit::Str(name), .. })) => check_header_name(name),
+        ("expiry_header", Expr::Lit(_)) => {
+            refuse("`expiry_header` is the name of a header: `expiry_header = \"X-Expires\"`")
         }
         ("render_errors" | "on_replay", Expr::Lit(_)) => {
             refuse(&format!("`{name}` takes a function or a closure: `{}`", super::example(name)))
@@ -114,6 +119,8 @@ mod tests {
         assert!(why("max_request_bytes", &parse_quote!("1 MiB")).contains("64 * 1024"));
         assert!(why("fingerprint_headers", &parse_quote!("X-A")).contains("is a list"));
         assert!(why("fingerprint_headers", &parse_quote!(["X-A", "X B"])).contains("not a header name"));
+        assert!(why("expiry_header", &parse_quote!("X Expires")).contains("not a header name"));
+        assert!(why("expiry_header", &parse_quote!(5)).contains("name of a header"));
         assert!(why("on_replay", &parse_quote!(true)).contains("on_replay = |replay|"));
     }
 
@@ -129,6 +136,8 @@ mod tests {
             ("fingerprint_headers", parse_quote!(HEADERS)),
             ("max_response_bytes", parse_quote!(64 * 1024)),
             ("render_errors", parse_quote!(house_style)),
+            ("expiry_header", parse_quote!("X-Expires")),
+            ("expiry_header", parse_quote!(EXPIRES)),
         ] {
             assert!(check(name, &value).is_ok(), "{name}");
         }

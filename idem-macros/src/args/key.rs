@@ -56,7 +56,7 @@ pub(super) fn check_header_name(name: &LitStr) -> syn::Result<()> {
     if text.is_empty() || !text.chars().all(token) {
         return Err(syn::Error::new_spanned(
             name.to_token_stream(),
-            "not a header name; use letters, digits and `-`, as in `header(\"X-Request-Key\")`",
+            "not a header name; use letters, digits and `-`, as in `\"X-Request-Key\"`",
         ));
     }
     Ok(())

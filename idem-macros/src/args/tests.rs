@@ -17,6 +17,7 @@ fn every_option_is_read() {
         inline, crate = ::my::idem, syntax = strict, format = uuidv7, max_len = 64, mismatch_status = 409,
         fingerprint_headers = ["X-Version"], docs_url = "https://example.org", render_errors = house_style,
         on_replay = |_| (), max_request_bytes = 1024, max_response_bytes = LIMIT, echo_key, echo_expiry,
+        expiry_header = "X-Expires",
     });
     assert_eq!(errors, Vec::<String>::new());
     assert!(matches!(options.key, Some(KeySource::Expr(_))));
@@ -26,7 +27,7 @@ fn every_option_is_read() {
         options.times.iter().map(|(name, _)| *name).collect::<Vec<_>>(),
         ["ttl", "lease", "max_run", "tombstone_ttl"]
     );
-    assert_eq!((options.policies.len(), options.http.len()), (8, 8));
+    assert_eq!((options.policies.len(), options.http.len()), (8, 9));
     assert!(options.given("rebind").is_some() && options.given("store_err").is_some());
     assert!(options.given("detached").is_none());
     assert!(options.krate.is_some());

@@ -251,6 +251,7 @@ fn what_a_handler_says_of_http_is_said_at_once() {
             fingerprint_headers = ["X-Version"],
             on_replay = |replay| count(replay),
             echo_key,
+            expiry_header = "X-Expires",
             max_request_bytes = 1024
         ),
         quote!(
@@ -261,7 +262,7 @@ fn what_a_handler_says_of_http_is_said_at_once() {
         "__idem_captured:::idem::__private::axum::Captured<Request,::idem::__private::axum::Tuned<{1024},true>>",
         ".http(|__idem_http|__idem_http.syntax(::idem::__private::Syntax::Strict).format(::idem::__private::Format::Uuid)\
          .max_len(64).mismatch_status(409).fingerprint_headers([\"X-Version\"])\
-         .on_replay(|replay|count(replay)).max_request_bytes(1024).echo_key(true))",
+         .on_replay(|replay|count(replay)).expiry_header(\"X-Expires\").max_request_bytes(1024).echo_key(true))",
     ] {
         assert!(expanded.contains(part), "{part} not in {expanded}");
     }

@@ -75,6 +75,7 @@ fn what_is_about_http_is_refused_in_a_function_and_what_is_about_a_header_withou
         quote!(render_errors = house_style),
         quote!(on_replay = |_| ()),
         quote!(echo_expiry),
+        quote!(expiry_header = "X-Expires"),
         quote!(max_response_bytes = 5),
     ] {
         refuses(

@@ -99,8 +99,20 @@ fn the_expiry_is_a_date_and_told_only_where_it_is_asked_for() {
     let in_time = date.duration_since(before).unwrap();
     assert!(in_time > Duration::from_secs(3590) && in_time <= Duration::from_secs(3600 + 10), "{in_time:?}");
     assert_eq!(replayed(&policy_with, Duration::MAX)[EXPIRES], "Fri, 31 Dec 9999 23:59:59 GMT");
-    let named = policy(|http| http.expiry_header("X-Expires"));
-    assert!(replayed(&named, Duration::ZERO).contains_key("x-expires"));
+}
+
+#[test]
+fn the_expirys_header_has_the_name_that_it_was_given_whatever_else_is_said() {
+    for named in [
+        policy(|http| http.expiry_header("X-Expires")),
+        policy(|http| http.echo_expiry(true).expiry_header("X-Expires")),
+        policy(|http| http.expiry_header("X-Expires").echo_expiry(true)),
+    ] {
+        let replayed = named.replay("charge", stored(), Duration::ZERO);
+        assert!(replayed.headers().contains_key("x-expires") && !replayed.headers().contains_key(EXPIRES));
+    }
+    let off = policy(|http| http.expiry_header("X-Expires").echo_expiry(false));
+    assert!(!off.replay("charge", stored(), Duration::ZERO).headers().contains_key("x-expires"));
 }
 
 #[test]
