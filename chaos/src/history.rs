@@ -1,6 +1,6 @@
 //! The history: everything that was asked, answered, done and broken, with its times.
 
-use std::io::{self, Write};
+use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
@@ -234,9 +234,42 @@ impl History {
             Ok(())
         }
         writeln!(to, "{{\"terms\":{}}}", serde_json::to_string(&self.terms)?)?;
+        if let Some(healed) = self.healed {
+            writeln!(to, "{{\"healed\":{healed}}}")?;
+        }
         lines(&mut to, "fault", &self.faults)?;
         lines(&mut to, "request", &self.requests)?;
         lines(&mut to, "run", &self.runs)?;
         lines(&mut to, "payment", &self.payments)
+    }
+
+    /// Reads what [`write`](Self::write) has written.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be read, or is no history.
+    pub fn read(from: impl BufRead) -> io::Result<Self> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "lowercase")]
+        enum Line {
+            Terms(Terms),
+            Healed(Micros),
+            Fault(Fault),
+            Request(Request),
+            Run(Run),
+            Payment(Payment),
+        }
+        let mut history = Self::default();
+        for line in from.lines() {
+            match serde_json::from_str(&line?)? {
+                Line::Terms(terms) => history.terms = terms,
+                Line::Healed(healed) => history.healed = Some(healed),
+                Line::Fault(fault) => history.faults.push(fault),
+                Line::Request(request) => history.requests.push(request),
+                Line::Run(run) => history.runs.push(run),
+                Line::Payment(payment) => history.payments.push(payment),
+            }
+        }
+        Ok(history)
     }
 }

@@ -1,8 +1,12 @@
 //! A machine that breaks services and stores under load. `cargo run -p chaos -- --help` says what it can be told.
 
+use std::fs::File;
+use std::io::BufReader;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use chaos::checker::story;
+use chaos::checker::{Verdict, check, story};
+use chaos::history::History;
 use chaos::machine::{self, keys_of};
 use chaos::options::Options;
 use chaos::service::{self, ServiceOptions};
@@ -22,6 +26,11 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Part {
+    /// Judges the `history.jsonl` of an earlier run again.
+    Judge {
+        /// Where it is.
+        history: PathBuf,
+    },
     /// Is a process of the service: the machine starts it.
     #[command(hide = true)]
     Serve(ServiceOptions),
@@ -40,6 +49,12 @@ fn main() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => failed(&*error),
         },
+        Some(Part::Judge { history }) => {
+            match File::open(history).and_then(|file| History::read(BufReader::new(file))) {
+                Ok(history) => tell(&history, &check(&history)),
+                Err(error) => failed(&error),
+            }
+        }
         None => runtime.block_on(machine(&arguments.options)),
     }
 }
@@ -61,13 +76,24 @@ async fn machine(options: &Options) -> ExitCode {
     };
     println!("{}", outcome.report);
     println!("history, journal and timeline: {}", outcome.out.display());
-    for violation in &outcome.verdict.violations {
+    tell(&outcome.history, &outcome.verdict)
+}
+
+/// Tells what is wrong, with all that happened to some of its keys.
+fn tell(history: &History, verdict: &Verdict) -> ExitCode {
+    let Verdict { violations, take_overs, repeated_effects, forgotten, overtaken } = verdict;
+    println!(
+        "{} violations; {take_overs} take-overs, {repeated_effects} repeated effects, {forgotten} forgotten, \
+         {overtaken} overtaken",
+        violations.len(),
+    );
+    for violation in violations {
         println!("{violation}");
     }
-    for key in keys_of(&outcome.verdict).iter().take(STORIES) {
-        println!("\n{}", story(&outcome.history, key));
+    for key in keys_of(verdict).iter().take(STORIES) {
+        println!("\n{}", story(history, key));
     }
-    if outcome.verdict.violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn failed(error: &(dyn std::error::Error + 'static)) -> ExitCode {

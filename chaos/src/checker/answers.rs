@@ -134,7 +134,14 @@ fn may_be_bound_to_another(key: &Key, subject: &Subject<'_>, asked: &Request, hi
     let by_run = subject.runs.iter().any(|run| {
         let replayed = subject.successes_of(run).filter(|it| it.replayed).map(|it| it.request.ended).min();
         let gone = replayed.map(|at| at + key.ttl + history.terms.margin);
-        run.payload != asked.payload && run.begun <= asked.ended && gone.is_none_or(|gone| gone >= asked.sent)
+        // A server that takes over may know the claim, and not that it was completed: then it counts from the claim.
+        let is_forgotten = history
+            .faults
+            .iter()
+            .any(|fault| fault.forgets && fault.begun <= asked.ended && fault.healed >= run.begun);
+        run.payload != asked.payload
+            && run.begun <= asked.ended
+            && (is_forgotten || gone.is_none_or(|gone| gone >= asked.sent))
     });
     // A claim whose process was killed before it could run leaves no other trace.
     let by_claim = subject.requests.iter().any(|other| {

@@ -2,7 +2,7 @@
 
 use super::subject::Subject;
 use crate::clock::Micros;
-use crate::history::{Fault, History, Run, Target};
+use crate::history::{Fault, History, Operation, Run, Target};
 
 /// Why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,14 +17,25 @@ pub(super) enum Why {
 
 /// Why a run may follow another in one lifetime; `None` if nothing says so.
 pub(super) fn explain(subject: &Subject<'_>, first: &Run, second: &Run, history: &History) -> Option<Why> {
+    let mut faults = history.faults.iter().filter(|fault| fault.forgets);
+    let is_forgotten = faults.any(|fault| fault.begun <= second.begun && fault.healed >= first.begun);
+    let forgotten = is_forgotten.then_some(Why::Forgotten);
+    let by_record = explain_by_record(subject, first, second, history);
+    // What no record would let run, was let run by none.
+    if first.payload == second.payload && first.key.operation != Operation::Reject {
+        by_record.or(forgotten)
+    } else {
+        forgotten.or(by_record)
+    }
+}
+
+/// The same for a record that nobody has forgotten.
+fn explain_by_record(subject: &Subject<'_>, first: &Run, second: &Run, history: &History) -> Option<Why> {
     let terms = &history.terms;
     // Its lease counts from before its claim was sent, and claims may take long, too.
     let claimed = claimed(subject, first, history);
     let overlaps = |fault: &&Fault, until| fault.begun <= until && fault.healed >= claimed;
     let mut faults = history.faults.iter();
-    if faults.clone().any(|fault| fault.forgets && overlaps(&fault, second.begun)) {
-        return Some(Why::Forgotten);
-    }
     // Who counts attempts has not forgotten; and what was replayed is stored.
     let is_stored = subject.successes_of(first).any(|it| it.replayed && it.request.ended <= second.begun);
     if second.attempt <= first.attempt || is_stored {

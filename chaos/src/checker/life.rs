@@ -13,17 +13,21 @@ pub(super) fn lives<'a>(key: &Key, subject: &Subject<'a>, history: &History) -> 
             continue;
         }
         match lives.last_mut() {
-            Some(life) if !may_be_new(key, life, run, history) => life.push(run),
+            Some(life) if !may_be_new(key, subject, life, run, history) => life.push(run),
             _ => lives.push(vec![run]),
         }
     }
     lives
 }
 
-/// Whether the record of a life may have expired before a run: answers are not stored before their effect, and nothing
-/// that a claim leaves behind is gone sooner than the `ttl` after it. The attempt says nothing of it: the first of a new
-/// life may have been killed before it could run.
-fn may_be_new(key: &Key, life: &Life<'_>, run: &Run, history: &History) -> bool {
-    let latest = life.iter().map(|run| run.effect.unwrap_or(run.begun)).max().unwrap_or_default();
+/// Whether the record of a life may have expired before a run. An answer that was told is not stored before its effect; of
+/// other runs only the claim is known to have been there, and nothing that it leaves behind is gone sooner than the `ttl`
+/// after it. The attempt says nothing of it: the first of a new life may have been killed before it could run.
+fn may_be_new(key: &Key, subject: &Subject<'_>, life: &Life<'_>, run: &Run, history: &History) -> bool {
+    let counts_from = |run: &&Run| match run.effect {
+        Some(effect) if subject.successes_of(run).next().is_some() => effect,
+        _ => run.begun,
+    };
+    let latest = life.iter().map(counts_from).max().unwrap_or_default();
     run.begun + history.terms.margin >= latest + key.ttl
 }

@@ -258,6 +258,34 @@ fn an_expired_key_is_used_again_and_lives_anew() {
 }
 
 #[test]
+fn the_life_of_a_run_that_was_paused_for_too_long_counts_from_its_claim() {
+    let mut told = Told::of(Operation::Plain);
+    told.run("r1", "a", 1, [10, 3_900, 3_910]).fault(Target::Process(0), [15, 3_890]);
+    // Its lease was over when it went on, and what bound the key at 4,010.
+    told.run("r2", "a", 1, [4_100, 4_110, 4_120]);
+    assert_eq!(told.rules(), []);
+}
+
+#[test]
+fn a_failover_may_forget_that_a_claim_was_completed() {
+    let mut told = good(Operation::Plain);
+    told.fault(Target::Store, [35, 900]).refused("b", 422, "idempotency_conflict", [3_500, 3_510]);
+    assert_eq!(told.rules(), [Rule::TrueMismatch]);
+    told.history.faults[0].forgets = true;
+    assert_eq!(told.rules(), []);
+}
+
+#[test]
+fn a_history_that_was_written_and_read_is_judged_alike() {
+    let mut told = good(Operation::Derived);
+    told.fault(Target::Store, [5, 900]).paid("another", "p2", 500);
+    let mut text = Vec::new();
+    told.history.write(&mut text).expect("room");
+    told.history = History::read(&*text).expect("a history");
+    assert_eq!(told.rules(), [Rule::EffectOnce]);
+}
+
+#[test]
 fn another_payload_under_a_bound_key_is_found() {
     for operation in [Operation::Plain, Operation::Transaction, Operation::Reject] {
         let mut told = good(operation);
