@@ -126,7 +126,8 @@ impl Flight {
         }
         let token = self.admit().await?;
         let mut active = shared.tracker.enter();
-        match self.ask().await {
+        let may_hold = AtomicBool::new(false);
+        match self.ask(&may_hold).await {
             Ok((Claimed::Granted { attempt }, since)) => {
                 spend(token, attempt);
                 if active.take_room(limit) {
@@ -138,7 +139,7 @@ impl Flight {
             }
             Ok((refused, _)) => Ok(Boarding::Refused(refused)),
             Err(error) => {
-                if matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut) {
+                if may_hold.load(Ordering::Relaxed) || may_have_been_taken(&error) {
                     background::clear(self.clone());
                 }
                 Err(Error::from_store(error).at(&self.id))
@@ -164,8 +165,16 @@ impl Flight {
 
     /// Asks for the claim, and asks again where the connection broke, or where the grant came so late that its lease
     /// may be over: the owner makes that safe.
-    async fn ask(&self) -> Result<(Claimed, Instant), StoreError> {
-        repeated(self.store_timeout(), || self.ask_once()).await
+    ///
+    /// An error of the last try may say less than one before it: `may_hold` tells whether any may have been granted.
+    async fn ask(&self, may_hold: &AtomicBool) -> Result<(Claimed, Instant), StoreError> {
+        repeated(self.store_timeout(), || async {
+            let asked = self.ask_once().await;
+            asked.inspect_err(|error| {
+                may_hold.fetch_or(may_have_been_taken(error), Ordering::Relaxed);
+            })
+        })
+        .await
     }
 
     async fn ask_once(&self) -> Result<(Claimed, Instant), StoreError> {
@@ -419,6 +428,11 @@ impl Flight {
         };
         error.at(&self.id)
     }
+}
+
+/// Whether a step may have been taken although it failed.
+fn may_have_been_taken(error: &StoreError) -> bool {
+    matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut)
 }
 
 /// Counts a granted key, if it is new: an attempt that is not the first has a record already.

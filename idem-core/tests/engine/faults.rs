@@ -54,6 +54,18 @@ async fn a_claim_that_got_through_though_refused_is_taken_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_that_got_through_is_taken_back_also_if_its_repetition_is_refused_for_another_reason() {
+    let (store, engine) = engine();
+    store.fail(Step::Claim, 1, Fault::ReplyLost(StoreErrorKind::Unavailable));
+    store.then_fail(Step::Claim, 1, Fault::Lost(StoreErrorKind::Misconfigured));
+    let effects = Effects::default();
+    let error = charge(call(&engine, "key", "a"), &effects).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::StoreUnavailable);
+    assert_eq!(engine.drain(5 * SECOND).await, 0);
+    assert_eq!(charge(call(&engine, "key", "b"), &effects).await.unwrap(), Outcome::Fresh(Ok(1)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn taking_back_a_claim_does_not_unbind_what_an_earlier_attempt_bound() {
     let (store, engine) = engine();
     let failed = call(&engine, "key", "a").run(|_| async { Err::<usize, _>("no".to_owned()) }).await;

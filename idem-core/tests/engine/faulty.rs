@@ -1,6 +1,6 @@
 //! A decorator that counts the steps of a store and makes them fail on command.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -51,7 +51,7 @@ struct Inner<S> {
     store: S,
     counts: watch::Sender<HashMap<Step, usize>>,
     /// How many more times each step fails, and how.
-    faults: Mutex<HashMap<Step, (usize, Fault)>>,
+    faults: Mutex<HashMap<Step, VecDeque<(usize, Fault)>>>,
     /// The longest answer that is taken, in bytes.
     longest_answer: AtomicUsize,
 }
@@ -73,7 +73,12 @@ impl<S: Store> Faulty<S> {
 
     /// Makes the next `times` of `step` fail.
     pub(crate) fn fail(&self, step: Step, times: usize, fault: Fault) {
-        self.0.faults.lock().unwrap().insert(step, (times, fault));
+        self.0.faults.lock().unwrap().insert(step, VecDeque::from([(times, fault)]));
+    }
+
+    /// Makes the `times` of `step` after those fail, too.
+    pub(crate) fn then_fail(&self, step: Step, times: usize, fault: Fault) {
+        self.0.faults.lock().unwrap().entry(step).or_default().push_back((times, fault));
     }
 
     pub(crate) fn heal(&self) {
@@ -101,8 +106,12 @@ impl<S: Store> Faulty<S> {
     ) -> Result<T, StoreError> {
         let fault = {
             let mut faults = self.0.faults.lock().unwrap();
-            faults.get_mut(&step).and_then(|(times, fault)| {
-                *times = times.checked_sub(1)?;
+            faults.get_mut(&step).and_then(|faults| {
+                while faults.front().is_some_and(|(times, _)| *times == 0) {
+                    faults.pop_front();
+                }
+                let (times, fault) = faults.front_mut()?;
+                *times -= 1;
                 Some(*fault)
             })
         };
@@ -138,7 +147,9 @@ impl<S: Store> Faulty<S> {
 #[async_trait]
 impl<S: Store> Store for Faulty<S> {
     async fn claim(&self, id: &RecordId, claim: &Claim) -> Result<Claimed, StoreError> {
-        if let Some((1.., Fault::Late(late))) = self.0.faults.lock().unwrap().get(&Step::Claim) {
+        if let Some((1.., Fault::Late(late))) =
+            self.0.faults.lock().unwrap().get(&Step::Claim).and_then(VecDeque::front)
+        {
             let (inner, late, id, claim) = (self.0.clone(), *late, id.clone(), claim.clone());
             tokio::spawn(async move {
                 tokio::time::sleep(late).await;
