@@ -36,7 +36,7 @@ fn router() -> Router {
 }
 
 /// Sends a request for each key, whose body differs with it unless `equal`, and checks what comes back.
-fn send(runtime: &Runtime, router: &Router, path: &str, bodies: &[Vec<u8>], replayed: bool) {
+pub(crate) fn send(runtime: &Runtime, router: &Router, path: &str, bodies: &[Vec<u8>], replayed: bool) {
     runtime.block_on(async {
         for (i, body) in bodies.iter().enumerate() {
             let request = Request::post(path)

@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p idem-benches` prints, for the memory store: what a call costs over the bare handler, what a
 //! replay costs, on one thread and two; what a fingerprint costs over plain SHA-256 of the same bytes; what an annotated
-//! axum handler costs over the bare one. Candidates run in turn, round after round, so that a machine that is busy with
+//! axum handler costs over the bare one; what a layer costs over the bare router. Candidates run in turn, round after round, so that a machine that is busy with
 //! other things slows all of them; figures are medians of rounds, with the range of the rounds' ratios. Time is processor
 //! time, not the clock's.
 //!
@@ -14,6 +14,7 @@ mod contest;
 mod engine;
 mod fingerprint;
 mod http;
+mod layer;
 mod ours;
 mod payload;
 mod redis;
@@ -39,4 +40,5 @@ fn main() {
     engine::measure(1);
     engine::measure(2);
     http::measure();
+    layer::measure();
 }

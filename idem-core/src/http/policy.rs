@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{HeaderName, HeaderValue};
+use http::header::{self, HeaderName, HeaderValue};
 use http::response::Parts;
 use http::{Response, StatusCode};
 
@@ -18,6 +18,7 @@ use super::key::{Format, IDEMPOTENCY_KEY, KeyRules, Syntax};
 use super::problem::REPLAYED;
 use super::replay::Replay;
 use super::request::{MAX_BODY_BYTES, keep_all_headers, raise_capture_limit};
+use super::response::is_replayed;
 use super::status::{self, Keep};
 
 /// The header that tells when the stored response expires, if it is asked for.
@@ -210,14 +211,23 @@ impl HttpPolicy {
     /// As [`echo_expiry`](Self::echo_expiry), in another header.
     #[must_use]
     pub fn expiry_header(mut self, name: impl AsRef<str>) -> Self {
-        self.expiry_header = self.header_name(name.as_ref(), "the expiry's header must be a header name");
+        self.expiry_header = self.own_header(
+            name.as_ref(),
+            "the expiry's header must be a header name",
+            "the expiry's header must be none that says something of the response already",
+        );
         self
     }
 
-    /// Sets the response header that marks a replay. Default: `Idempotent-Replayed`.
+    /// Sets the response header that marks a replay. Default: `Idempotent-Replayed`. One that responses have for themselves,
+    /// such as `Content-Length`, is a [fault](Self::fault).
     #[must_use]
     pub fn replay_header(mut self, name: impl AsRef<str>) -> Self {
-        if let Some(name) = self.header_name(name.as_ref(), "the replay header must be a header name") {
+        if let Some(name) = self.own_header(
+            name.as_ref(),
+            "the replay header must be a header name",
+            "the replay header must be none that says something of the response already",
+        ) {
             self.replay_header = name;
         }
         self
@@ -296,6 +306,24 @@ impl HttpPolicy {
     /// What is wrong with it, if anything.
     pub fn fault(&self) -> Option<&'static str> {
         self.fault
+    }
+
+    /// The name of a header that is added to responses, which must not be one that they have for themselves.
+    fn own_header(
+        &mut self,
+        name: &str,
+        fault: &'static str,
+        fault_if_taken: &'static str,
+    ) -> Option<HeaderName> {
+        let name = self.header_name(name, fault)?;
+        let taken = !is_replayed(&name)
+            || name.as_str().starts_with("content-")
+            || [header::LOCATION, header::ETAG, header::VARY, header::CACHE_CONTROL].contains(&name);
+        if taken {
+            self.fault = Some(fault_if_taken);
+            return None;
+        }
+        Some(name)
     }
 
     fn header_name(&mut self, name: &str, fault: &'static str) -> Option<HeaderName> {

@@ -145,6 +145,11 @@ fn a_value_that_cannot_be_is_a_fault() {
         HttpPolicy::default().key_header("X Key"),
         HttpPolicy::default().replay_header(""),
         HttpPolicy::default().expiry_header("é"),
+        HttpPolicy::default().replay_header("Transfer-Encoding"),
+        HttpPolicy::default().replay_header("content-type"),
+        HttpPolicy::default().expiry_header("Content-Length"),
+        HttpPolicy::default().expiry_header("Set-Cookie"),
+        HttpPolicy::default().expiry_header("Location"),
         HttpPolicy::default().fingerprint_headers(["Accept", "a:b"]),
     ] {
         assert!(faulty.fault().is_some(), "{faulty:?}");
