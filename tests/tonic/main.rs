@@ -143,7 +143,7 @@ async fn errors_may_be_told_as_a_status_that_clients_understand() {
 #[tokio::test]
 async fn a_call_whose_client_goes_away_runs_to_its_end() {
     let service = Counted::new();
-    let patient = layer().call(|call, _| call.in_flight(InFlight::Wait(Duration::from_secs(60))));
+    let patient = layer().call(|call, _| call.in_flight(InFlight::Wait(Duration::from_mins(1))));
     let mut client = service.behind(patient).await;
     let running = tokio::spawn({
         let mut client = client.clone();

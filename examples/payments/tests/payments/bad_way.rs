@@ -82,6 +82,8 @@ async fn curl_with_retries_charges_each_once() {
     let home = Home::sqlite().await;
     let service = Service::start(&home, &[]).await;
     let way = UnreliableWay::to(&service.address, Fault::seeded(2)).await;
+    // A retry of curl's waits for a second at least, so many wait at the same time.
+    let at_once = Arc::new(Semaphore::new(100));
     let mut sent = JoinSet::new();
     for number in 0..charges(40) {
         let key = format!("order-{number}");
@@ -93,7 +95,9 @@ async fn curl_with_retries_charges_each_once() {
             .arg(format!("http://{}/charges", way.address()))
             .stdin(Stdio::null())
             .kill_on_drop(true);
+        let at_once = at_once.clone();
         sent.spawn(async move {
+            let _turn = at_once.acquire_owned().await.unwrap();
             let output = curl.output().await.unwrap();
             assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
             key
