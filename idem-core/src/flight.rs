@@ -26,7 +26,7 @@ use crate::store::{Claim, Claimed, Fenced, Release, StoreError, StoreErrorKind};
 use crate::sync::{AtomicBool, Instant, Ordering};
 use crate::telemetry::Trouble;
 use crate::tracker::Active;
-use crate::within::{repeated, within};
+use crate::within::{UNANSWERED, repeated, within};
 
 /// One call on its way; shared by the caller's future, the run and what goes on in the background.
 pub(crate) struct Flight {
@@ -168,7 +168,7 @@ impl Flight {
     ///
     /// An error of the last try may say less than one before it: `may_hold` tells whether any may have been granted.
     async fn ask(&self, may_hold: &AtomicBool) -> Result<(Claimed, Instant), StoreError> {
-        repeated(self.store_timeout(), || async {
+        repeated(self.store_timeout(), UNANSWERED, || async {
             let asked = self.ask_once().await;
             asked.inspect_err(|error| {
                 may_hold.fetch_or(may_have_been_taken(error), Ordering::Relaxed);
@@ -378,7 +378,7 @@ impl Flight {
     }
 
     pub(crate) async fn try_look_up(&self) -> Result<Option<Record>, StoreError> {
-        repeated(self.store_timeout(), || self.engine.0.store.look_up(&self.id)).await
+        repeated(self.store_timeout(), UNANSWERED, || self.engine.0.store.look_up(&self.id)).await
     }
 
     pub(crate) async fn changed(&self, at_most: Duration) {
@@ -432,7 +432,7 @@ impl Flight {
 
 /// Whether a step may have been taken although it failed.
 fn may_have_been_taken(error: &StoreError) -> bool {
-    matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut)
+    UNANSWERED.contains(&error.kind())
 }
 
 /// Counts a granted key, if it is new: an attempt that is not the first has a record already.

@@ -308,11 +308,16 @@ async fn board<S: TransactionalStore>(
 }
 
 /// Begins, and begins again where the connection broke: what is not committed never was.
+///
+/// Not where the store took too long: the transaction that was given up may still wait for a lock, and would be met.
 async fn ask<S: TransactionalStore>(
     flight: &Flight,
     store: &S,
 ) -> Result<Begun<S::Transaction, S::Hold>, StoreError> {
-    repeated(flight.store_timeout(), || store.begin(flight.id(), flight.asked())).await
+    repeated(flight.store_timeout(), &[StoreErrorKind::Unavailable], || {
+        store.begin(flight.id(), flight.asked())
+    })
+    .await
 }
 
 /// Runs the work in the transaction, and commits what its verdict says.

@@ -30,9 +30,13 @@ where
     Within { step: work, part: limit, parts: 1, timer: None }
 }
 
-/// Takes a step that may be taken twice, and takes it again where the connection broke or the store took too long: up to
-/// three times, and for no longer than `limit` in all.
-pub(crate) async fn repeated<T, F>(limit: Duration, mut step: impl FnMut() -> F) -> Result<T, StoreError>
+/// Takes a step that may be taken twice, and takes it again after errors of these kinds: up to three times, and for no
+/// longer than `limit` in all.
+pub(crate) async fn repeated<T, F>(
+    limit: Duration,
+    after: &[StoreErrorKind],
+    mut step: impl FnMut() -> F,
+) -> Result<T, StoreError>
 where
     F: Future<Output = Result<T, StoreError>>,
 {
@@ -40,8 +44,7 @@ where
     within(limit, async {
         for tries in 1..=AGAIN {
             match step().await {
-                Err(error)
-                    if matches!(error.kind(), StoreErrorKind::Unavailable | StoreErrorKind::TimedOut) => {}
+                Err(error) if after.contains(&error.kind()) => {}
                 result => return result,
             }
             sleep(Duration::from_millis(10) * tries).await;
@@ -50,6 +53,9 @@ where
     })
     .await
 }
+
+/// The connection broke, or the store took too long.
+pub(crate) const UNANSWERED: &[StoreErrorKind] = &[StoreErrorKind::Unavailable, StoreErrorKind::TimedOut];
 
 pin_project! {
     pub(crate) struct Within<F> {
