@@ -44,7 +44,10 @@ impl NewKeys {
     const MAX_SCOPES: usize = 1 << 16;
 
     pub(crate) fn new(limit: Limit) -> Self {
+        // As far as an instant can be moved on every platform.
+        const FAR: Duration = Duration::from_hours(24 * 365 * 30);
         let Limit { keys, per } = limit;
+        let per = per.min(FAR);
         let buckets = Buckets { since: Instant::now(), young: HashMap::new(), old: HashMap::new() };
         Self {
             per,

@@ -119,3 +119,11 @@ fn a_limit_of_nothing_is_a_mistake() {
         assert_eq!(builder.build().unwrap_err().kind(), ErrorKind::Misuse);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_time_too_long_for_any_clock_is_cut() {
+    let (_, engine) = engine_with(|builder| builder.max_new_keys(1, Duration::MAX));
+    let effects = Effects::default();
+    assert!(charge(call(&engine, "k-1", "a"), &effects).await.is_ok());
+    refused(call(&engine, "k-2", "a"), &effects).await;
+}
