@@ -23,7 +23,7 @@ use crate::policy::{OnCrash, Policy, Verdict};
 use crate::record::{Record, RecordId, State};
 use crate::run::{RUN, Run};
 use crate::store::{Claim, Claimed, Fenced, Release, StoreError, StoreErrorKind};
-use crate::sync::{AtomicBool, Instant, Ordering};
+use crate::sync::{AtomicBool, FAR, Instant, Ordering};
 use crate::telemetry::Trouble;
 use crate::tracker::Active;
 use crate::within::{UNANSWERED, repeated, within};
@@ -441,9 +441,6 @@ pub(crate) fn spend(token: Option<Token<'_>>, attempt: u32) {
         token.spend();
     }
 }
-
-/// As far as an instant can be moved on every platform.
-const FAR: Duration = Duration::from_hours(24 * 365 * 30);
 
 /// An instant so much later; the far future if the clock cannot tell.
 fn later(since: Instant, duration: Duration) -> Instant {

@@ -7,7 +7,7 @@ use std::hash::BuildHasher as _;
 use std::time::Duration;
 
 use crate::key::Scope;
-use crate::sync::{Instant, Mutex};
+use crate::sync::{FAR, Instant, Mutex};
 
 /// What the engine was told of new keys.
 #[derive(Debug, Clone, Copy)]
@@ -44,8 +44,6 @@ impl NewKeys {
     const MAX_SCOPES: usize = 1 << 16;
 
     pub(crate) fn new(limit: Limit) -> Self {
-        // As far as an instant can be moved on every platform.
-        const FAR: Duration = Duration::from_hours(24 * 365 * 30);
         let Limit { keys, per } = limit;
         let per = per.min(FAR);
         let buckets = Buckets { since: Instant::now(), young: HashMap::new(), old: HashMap::new() };

@@ -137,3 +137,6 @@ pub(crate) use model::*;
 #[cfg(not(idem_shuttle))]
 pub(crate) use real::*;
 pub(crate) use std::sync::atomic::Ordering;
+
+/// As far as an instant can be moved on every platform.
+pub(crate) const FAR: std::time::Duration = std::time::Duration::from_hours(24 * 365 * 30);

@@ -9,7 +9,6 @@
 
 mod database;
 mod dialect;
-#[cfg(any(feature = "mysql", feature = "postgres"))]
 mod fault;
 mod held;
 #[cfg(any(feature = "mysql", feature = "postgres"))]

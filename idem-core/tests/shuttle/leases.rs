@@ -11,7 +11,7 @@ use idem_core::outcome::Outcome;
 use idem_core::store::Store as _;
 use shuttle::future::{spawn, yield_now};
 
-use crate::{call, engine, explore, idle, store};
+use crate::{call, counting, engine, explore, idle, store};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -118,18 +118,7 @@ fn of_an_answer_that_expires_while_sweepers_and_callers_come_by_one_new_one_is_m
             })
             .collect();
         let effects = Arc::new(AtomicUsize::new(1));
-        let callers: Vec<_> = (0..2)
-            .map(|_| {
-                let (call, effects) = (short(&engine), effects.clone());
-                spawn(async move {
-                    call.run(move |_| async move {
-                        yield_now().await;
-                        Ok::<_, String>(effects.fetch_add(1, Ordering::SeqCst))
-                    })
-                    .await
-                })
-            })
-            .collect();
+        let callers: Vec<_> = (0..2).map(|_| counting(short(&engine), &effects)).collect();
         for caller in callers {
             match caller.await.unwrap() {
                 Ok(Outcome::Fresh(told)) => assert_eq!(told, Ok(1)),

@@ -12,13 +12,17 @@ mod planted;
 mod races;
 
 use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::Poll;
 
 use idem_core::call::Call;
 use idem_core::clock::ManualClock;
 use idem_core::engine::Idempotency;
+use idem_core::error::Error;
 use idem_core::memory::MemoryStore;
-use shuttle::future::{block_on, yield_now};
+use idem_core::outcome::Outcome;
+use shuttle::future::{JoinHandle, block_on, spawn, yield_now};
 
 /// How many switches of one task for another a PCT schedule has besides those that have to be.
 const DEPTH: usize = 3;
@@ -43,6 +47,21 @@ fn engine(clock: ManualClock) -> Idempotency {
 
 fn call(engine: &Idempotency) -> Call {
     engine.call("charge").key("key").fingerprint("a")
+}
+
+/// A caller whose handler counts its runs, and answers how many there were before.
+fn counting(
+    call: Call,
+    runs: &Arc<AtomicUsize>,
+) -> JoinHandle<Result<Outcome<Result<usize, String>>, Error>> {
+    let runs = runs.clone();
+    spawn(async move {
+        call.run(move |_| async move {
+            yield_now().await;
+            Ok::<_, String>(runs.fetch_add(1, Ordering::SeqCst))
+        })
+        .await
+    })
 }
 
 /// Waits until the engine's own tasks have ended, as a schedule has to.

@@ -10,25 +10,14 @@ use idem_core::outcome::Outcome;
 use idem_core::policy::InFlight;
 use shuttle::future::{spawn, yield_now};
 
-use crate::{call, engine, explore, idle};
+use crate::{call, counting, engine, explore, idle};
 
 #[test]
 fn of_racing_calls_one_runs_and_the_others_get_its_answer_or_are_told() {
     explore(|| async {
         let engine = engine(ManualClock::new());
         let effects = Arc::new(AtomicUsize::new(0));
-        let racers: Vec<_> = (0..3)
-            .map(|_| {
-                let (call, effects) = (call(&engine), effects.clone());
-                spawn(async move {
-                    call.run(move |_| async move {
-                        yield_now().await;
-                        Ok::<_, String>(effects.fetch_add(1, Ordering::SeqCst))
-                    })
-                    .await
-                })
-            })
-            .collect();
+        let racers: Vec<_> = (0..3).map(|_| counting(call(&engine), &effects)).collect();
         for racer in racers {
             match racer.await.unwrap() {
                 Ok(outcome) => assert_eq!(outcome.into_inner(), Ok(0)),

@@ -9,11 +9,12 @@ use idem_core::store::{StoreError, StoreErrorKind};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqliteSynchronous};
 use sqlx::{ConnectOptions as _, SqlitePool};
 
-use super::fault::{Fault, misconfigured};
+use super::fault::Fault;
 use super::source::Source;
 use super::text::Texts;
 use super::{Sqlite, SqliteStore};
 use crate::dialect::sqlite::STATEMENTS;
+use crate::fault::misconfigured;
 use crate::table::{TableName, TableNameError};
 
 /// The default time-out of a store.

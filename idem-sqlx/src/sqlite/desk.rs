@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use sqlx::sqlite::SqliteArguments;
 
-use super::fault::{Fault, unavailable};
+use super::fault::Fault;
 use super::source::{Done, Link, Role, Source};
 use super::text::SIZES;
+use crate::fault::unavailable;
 use crate::step::Step;
 
 /// The writing connection. Its holder may vanish at any await: the next one clears up.

@@ -2,6 +2,8 @@
 
 use idem_core::store::{StoreError, StoreErrorKind};
 
+use crate::fault::{Told, misconfigured};
+
 /// Why a statement was not executed.
 #[derive(Debug)]
 pub(super) enum Fault {
@@ -30,7 +32,7 @@ impl Fault {
             };
         };
         let extended: u32 = database.code().and_then(|code| code.parse().ok()).unwrap_or(0);
-        let with = |kind| StoreError::with_source(kind, NoValues(database.to_string()));
+        let with = |kind| StoreError::with_source(kind, Told(database.to_string()));
         match extended & 0xff {
             BUSY | LOCKED => Self::Busy,
             ERROR if is_about_schema(database.message()) => {
@@ -57,31 +59,9 @@ impl Fault {
     }
 }
 
-/// It is not set up; `reason` says what to do.
-pub(super) fn misconfigured(reason: impl Into<String>) -> StoreError {
-    StoreError::with_source(StoreErrorKind::Misconfigured, NoValues(reason.into()))
-}
-
-/// It cannot be used now.
-pub(super) fn unavailable(reason: &'static str) -> StoreError {
-    StoreError::with_source(StoreErrorKind::Unavailable, reason)
-}
-
 fn is_about_schema(message: &str) -> bool {
     ["no such table", "no such column", "has no column"].iter().any(|part| message.contains(part))
 }
-
-/// A message of SQLite, which names tables and columns but no values.
-#[derive(Debug)]
-struct NoValues(String);
-
-impl std::fmt::Display for NoValues {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for NoValues {}
 
 // SQLite's primary result codes.
 const ERROR: u32 = 1;

@@ -3,10 +3,11 @@
 use sqlx::sqlite::SqliteArguments;
 use sqlx::{AssertSqlSafe, Executor as _, Row as _};
 
-use super::fault::{Fault, misconfigured};
+use super::fault::Fault;
 use super::source::{Link, Source};
 use crate::dialect::Migration;
 use crate::dialect::sqlite::MIGRATIONS;
+use crate::fault::misconfigured;
 use crate::step::Value;
 use crate::table::TableName;
 

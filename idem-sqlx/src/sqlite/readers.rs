@@ -5,8 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use sqlx::sqlite::SqliteArguments;
 use tokio::sync::Semaphore;
 
-use super::fault::{Fault, unavailable};
+use super::fault::Fault;
 use super::source::{Done, Link, Role, Source};
+use crate::fault::unavailable;
 
 /// A few connections, opened when they are first needed.
 ///

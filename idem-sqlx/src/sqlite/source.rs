@@ -11,10 +11,11 @@ use sqlx::sqlite::{SqliteArguments, SqliteConnectOptions, SqliteConnection, Sqli
 use sqlx::{AssertSqlSafe, ConnectOptions as _, Connection as _, Either, Executor as _, SqlitePool};
 use tokio::time::timeout;
 
-use super::fault::{Fault, misconfigured, unavailable};
+use super::fault::Fault;
 use super::migrate;
 use super::text::Texts;
 use super::writer::{SHORTEST_PAUSE, wait};
+use crate::fault::{misconfigured, unavailable};
 use crate::table::TableName;
 
 /// A database and the statements for its table.

@@ -7,12 +7,13 @@ use sqlx::{AssertSqlSafe, Executor as _, Transaction};
 use tokio::sync::OwnedMutexGuard;
 
 use super::desk::Desk;
-use super::fault::{Fault, misconfigured};
+use super::fault::Fault;
 use super::source::{self, Done, Source};
 use super::text::Text;
 use super::writer::{self, wait};
 use super::{Sqlite, first};
 use crate::database::Found;
+use crate::fault::misconfigured;
 use crate::step::{Step, Value};
 use crate::transaction::{Failed, Mark, Transactions, Uncommitted};
 

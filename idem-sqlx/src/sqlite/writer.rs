@@ -11,8 +11,9 @@ use tokio::sync::{Mutex as Desks, OwnedMutexGuard, oneshot};
 use tokio::time::sleep;
 
 use super::desk::Desk;
-use super::fault::{Fault, unavailable};
+use super::fault::Fault;
 use super::source::{Done, Link, Source};
+use crate::fault::unavailable;
 use crate::step::Step;
 use crate::waiters::jittered;
 
