@@ -7,6 +7,8 @@
 // Each database uses its part of the generic body.
 #![cfg_attr(not(all(feature = "mysql", feature = "postgres", feature = "sqlite")), allow(dead_code))]
 
+#[cfg(any(feature = "mysql", feature = "postgres"))]
+mod attempts;
 mod database;
 mod dialect;
 mod fault;

@@ -21,6 +21,7 @@ use sqlx::mysql::{MySql, MySqlPool};
 pub use self::builder::MySqlBuilder;
 use self::text::{Names, Text, Texts};
 use self::transaction::Beginnings;
+use crate::attempts::{Attempts, fate_unknown};
 use crate::database::{Database, Found, Round};
 use crate::dialect::Migration;
 use crate::dialect::mysql::STATEMENTS;
@@ -143,18 +144,23 @@ impl MySqlServer {
 
     /// Executes a statement, again if it met another transaction, and on another connection if its own broke off and it
     /// may be repeated: the first time may have been successful.
-    async fn execute(&self, text: &Text, values: &[Value], may_repeat: bool) -> Result<Done<MySql>, Fault> {
-        let (mut pauses, mut broken, limit) = (Pauses::default(), 0, self.lines.broken_at_most());
+    async fn execute(
+        &self,
+        text: &Text,
+        values: &[Value],
+        attempts: &mut Attempts,
+    ) -> Result<Done<MySql>, Fault> {
         loop {
             match self.once(self.order(text, values)?).await {
-                Err(Fault::Undone(_)) => pauses.pause().await,
-                Err(Fault::Broken(_)) if may_repeat && broken < limit => {
-                    broken += 1;
-                    self.lines.forget_idle();
-                }
-                result => return result,
+                Ok(done) => return Ok(done),
+                Err(fault) => attempts.after(fault, || self.lines.forget_idle()).await?,
             }
         }
+    }
+
+    /// The attempts of a step that may be repeated.
+    fn attempts(&self) -> Attempts {
+        Attempts::new(self.lines.broken_at_most())
     }
 
     async fn once(&self, order: Order<MySql>) -> Result<Done<MySql>, Fault> {
@@ -190,10 +196,16 @@ impl MySqlServer {
     async fn step(&self, step: &Step) -> Result<Done<MySql>, Fault> {
         // An operator's decision cannot be repeated: the second time it would be refused.
         let may_repeat = !matches!(step.verb, Verb::Settle | Verb::Erase | Verb::Sweep);
+        let mut attempts = if may_repeat { self.attempts() } else { Attempts::new(0) };
+        self.step_after(step, &mut attempts).await
+    }
+
+    /// The same after other attempts.
+    async fn step_after(&self, step: &Step, attempts: &mut Attempts) -> Result<Done<MySql>, Fault> {
         let may_wait = !matches!(step.verb, Verb::Claim | Verb::Reclaim | Verb::TakeOver);
         let mut pauses = Pauses::default();
         loop {
-            match self.execute(self.texts.step(step.verb), &step.values, may_repeat).await {
+            match self.execute(self.texts.step(step.verb), &step.values, attempts).await {
                 Err(Fault::Locked(_)) if may_wait => pauses.pause().await,
                 result => return result,
             }
@@ -202,9 +214,9 @@ impl MySqlServer {
 
     /// Takes a step that grants a lease, and tells whether it was granted; not if the record stays locked.
     async fn grant(&self, step: &Step) -> Result<bool, StoreError> {
-        let mut pauses = Pauses::default();
+        let (mut pauses, mut attempts) = (Pauses::default(), self.attempts());
         loop {
-            match self.step(step).await {
+            match self.step_after(step, &mut attempts).await {
                 Ok(done) => return Ok(done.changed == 1 && self.made_fresh(&done, step).await?),
                 Err(Fault::Locked(_)) if is_bearable(&pauses) => pauses.pause().await,
                 Err(Fault::Locked(_)) => return Ok(false),
@@ -225,7 +237,8 @@ impl MySqlServer {
         }
         let values = [0, owner, lease].map(|at| step.values[at].clone());
         let renewal = Step { verb: Verb::Renew, values: values.into() };
-        Ok(self.step(&renewal).await.map_err(Fault::into_error)?.changed == 1)
+        let renewed = self.step(&renewal).await.map_err(|fault| fate_unknown(fault.into_error()))?;
+        Ok(renewed.changed == 1)
     }
 
     /// Reads the record that stood in the way of a claim, and makes it the claim's if it is gone.
@@ -247,14 +260,17 @@ impl Database for MySqlServer {
 
     async fn claim(&self, id: &RecordId, step: Step) -> Result<Found, StoreError> {
         debug_assert_eq!(step.verb, Verb::Claim, "for {id:?}");
-        let mut pauses = Pauses::default();
+        let (mut pauses, mut attempts) = (Pauses::default(), self.attempts());
         loop {
-            let done = match self.step(&step).await {
+            let done = match self.step_after(&step, &mut attempts).await {
                 Ok(done) => done,
                 // MySQL: there is one.
-                Err(Fault::Taken(_)) => return self.found(id, &step).await,
+                Err(Fault::Taken(_)) => {
+                    return self.found(id, &step).await.map_err(|error| attempts.tell(error));
+                }
                 Err(Fault::Locked(_)) => {
-                    let row = self.look_up(id, true).await?.map(Box::new);
+                    let row =
+                        self.look_up(id, true).await.map_err(|error| attempts.tell(error))?.map(Box::new);
                     let is_decided = row.as_ref().is_some_and(|row| is_decided(row, &step));
                     if is_decided || !is_bearable(&pauses) {
                         return Ok(Found::Locked(row));
@@ -292,12 +308,15 @@ impl Database for MySqlServer {
 
     async fn look_up(&self, id: &RecordId, with_answer: bool) -> Result<Option<Row>, StoreError> {
         let values = [record_id(id), Value::Int(with_answer.into())];
-        let done = self.execute(&self.texts.look_up, &values, true).await.map_err(Fault::into_error)?;
+        let done = self
+            .execute(&self.texts.look_up, &values, &mut self.attempts())
+            .await
+            .map_err(Fault::into_error)?;
         done.rows.first().map(|row| record::read(row, 0)).transpose()
     }
 
     async fn is_locked(&self, id: &RecordId) -> Result<bool, StoreError> {
-        match self.execute(&self.texts.is_free, &[record_id(id)], true).await {
+        match self.execute(&self.texts.is_free, &[record_id(id)], &mut self.attempts()).await {
             Ok(_) => Ok(false),
             Err(Fault::Locked(_)) => Ok(true),
             Err(fault) => Err(fault.into_error()),

@@ -1,6 +1,5 @@
 //! The PostgreSQL store.
 
-mod attempts;
 mod builder;
 mod combine;
 mod ear;
@@ -20,7 +19,6 @@ use idem_core::record::RecordId;
 use idem_core::store::StoreError;
 use sqlx::postgres::PgPool;
 
-use self::attempts::Attempts;
 pub use self::builder::PostgresBuilder;
 use self::combine::waited;
 use self::ear::Ear;
@@ -29,6 +27,7 @@ use self::lines::{Done, Line, Lines, Order, Together};
 use self::mood::{Guess, Mood};
 use self::queue::Reply;
 use self::text::{Names, Text, Texts, bind};
+use crate::attempts::{Attempts, fate_unknown};
 use crate::database::{Database, Found, Round};
 use crate::dialect::Migration;
 use crate::dialect::postgres::{READ, STATEMENTS, TOGETHER};
@@ -161,14 +160,27 @@ impl Postgres {
 
     /// Executes a statement, again if it met another transaction, and on another connection if its own broke off and it
     /// may be repeated: the first time may have been successful.
-    async fn execute(&self, text: &Text, values: &[Value], may_repeat: bool) -> Result<Done, StoreError> {
-        let mut attempts = Attempts::new(&self.lines, may_repeat);
+    async fn execute(
+        &self,
+        text: &Text,
+        values: &[Value],
+        mut attempts: Attempts,
+    ) -> Result<Done, StoreError> {
         loop {
             match self.once(text, values).await {
                 Ok(done) => return Ok(done),
-                Err(fault) => attempts.after(fault).await?,
+                Err(fault) => self.after(&mut attempts, fault).await?,
             }
         }
+    }
+
+    /// The attempts of a step that may be repeated.
+    fn attempts(&self) -> Attempts {
+        Attempts::new(self.lines.broken_at_most())
+    }
+
+    async fn after(&self, attempts: &mut Attempts, fault: Fault) -> Result<(), StoreError> {
+        attempts.after(fault, || self.lines.forget_idle()).await.map_err(Fault::into_error)
     }
 
     async fn once(&self, text: &Text, values: &[Value]) -> Result<Done, Fault> {
@@ -188,15 +200,20 @@ impl Postgres {
 
     /// The same for a step that is known to be blocked: it does not keep a connection for as long as it is.
     async fn execute_patiently(&self, step: &Step) -> Result<Done, StoreError> {
-        let mut attempts = Attempts::new(&self.lines, true);
+        let mut attempts = self.attempts();
         loop {
-            let mut line = self.lines.take().await.map_err(Fault::into_error)?;
-            let result = combine::execute(&mut line, &[step], combine::PATIENCE).await;
-            give_back_if_sound(line, &result);
+            let result = match self.lines.take().await {
+                Ok(mut line) => {
+                    let result = combine::execute(&mut line, &[step], combine::PATIENCE).await;
+                    give_back_if_sound(line, &result);
+                    result
+                }
+                Err(fault) => Err(fault),
+            };
             match result {
                 Ok(mut answers) => return Ok(answers.pop().unwrap_or_default()),
-                Err(Fault::Locked(error)) => attempts.after(Fault::Undone(error)).await?,
-                Err(fault) => attempts.after(fault).await?,
+                Err(Fault::Locked(error)) => self.after(&mut attempts, Fault::Undone(error)).await?,
+                Err(fault) => self.after(&mut attempts, fault).await?,
             }
         }
     }
@@ -211,6 +228,13 @@ impl Postgres {
 
     /// Takes a step: at once while a connection is idle, together with others while none is.
     async fn step(&self, step: &Step) -> Result<Done, StoreError> {
+        // An operator's decision cannot be repeated: the second time it would be refused.
+        let may_repeat = !matches!(step.verb, Verb::Settle | Verb::Erase | Verb::Sweep);
+        self.step_after(step, if may_repeat { self.attempts() } else { Attempts::new(0) }).await
+    }
+
+    /// The same after attempts by other means.
+    async fn step_after(&self, step: &Step, mut attempts: Attempts) -> Result<Done, StoreError> {
         let text = self.texts.step(step.verb);
         if self.lines.together.is_some() && combine::joins(step.verb) {
             let result = match self.lines.take_now().await {
@@ -225,13 +249,14 @@ impl Postgres {
             match result {
                 // Alone, it is told what is its own fault and not another's.
                 Err(Fault::Undone(_)) => {}
-                Err(Fault::Broken(_)) => self.lines.forget_idle(),
-                result => return result.map_err(Fault::into_error),
+                Err(ref fault @ Fault::Broken(_)) => {
+                    attempts.note(fault);
+                    self.lines.forget_idle();
+                }
+                result => return result.map_err(|fault| attempts.told(fault).into_error()),
             }
         }
-        // An operator's decision cannot be repeated: the second time it would be refused.
-        let may_repeat = !matches!(step.verb, Verb::Settle | Verb::Erase | Verb::Sweep);
-        self.execute(text, &step.values, may_repeat).await
+        self.execute(text, &step.values, attempts).await
     }
 
     /// Claims by what costs least, if it is clear what will be found; `None` if it was not.
@@ -239,6 +264,7 @@ impl Postgres {
         &self,
         id: &RecordId,
         step: &Step,
+        attempts: &mut Attempts,
     ) -> Result<Option<(Done, Found)>, StoreError> {
         let guess = self.mood.guess();
         if guess == Guess::Either {
@@ -269,7 +295,11 @@ impl Postgres {
             }
             // The claim itself is repeated.
             Err(Fault::Undone(_)) => Ok(None),
-            Err(Fault::Broken(_)) => {
+            Err(fault @ Fault::Broken(_)) => {
+                // Who was only looking has claimed nothing.
+                if guess == Guess::Fresh {
+                    attempts.note(&fault);
+                }
                 self.lines.forget_idle();
                 Ok(None)
             }
@@ -291,7 +321,7 @@ impl Postgres {
             if waited(&done, row)?.is_none_or(|waited| waited <= LATE) {
                 return Ok(true);
             }
-            done = self.step(&renewal()).await?;
+            done = self.step(&renewal()).await.map_err(fate_unknown)?;
         }
         Ok(false)
     }
@@ -302,10 +332,11 @@ impl Database for Postgres {
 
     async fn claim(&self, id: &RecordId, step: Step) -> Result<Found, StoreError> {
         debug_assert_eq!(step.verb, Verb::Claim, "for {id:?}");
-        let (done, found) = if let Some(guessed) = self.claim_as_guessed(id, &step).await? {
+        let mut attempts = self.attempts();
+        let (done, found) = if let Some(guessed) = self.claim_as_guessed(id, &step, &mut attempts).await? {
             guessed
         } else {
-            let done = self.step(&step).await?;
+            let done = self.step_after(&step, attempts).await?;
             let found = found(done.rows.first())?;
             (done, found)
         };
@@ -329,12 +360,12 @@ impl Database for Postgres {
 
     async fn look_up(&self, id: &RecordId, with_answer: bool) -> Result<Option<Row>, StoreError> {
         let values = [record_id(id), Value::Int(with_answer.into())];
-        let done = self.execute(&self.texts.look_up, &values, true).await?;
+        let done = self.execute(&self.texts.look_up, &values, self.attempts()).await?;
         done.rows.first().map(|row| record::read(row, 1)).transpose()
     }
 
     async fn is_locked(&self, id: &RecordId) -> Result<bool, StoreError> {
-        let done = self.execute(&self.texts.is_free, &[record_id(id)], true).await?;
+        let done = self.execute(&self.texts.is_free, &[record_id(id)], self.attempts()).await?;
         let free: bool = done
             .rows
             .first()
@@ -374,7 +405,7 @@ impl Database for Postgres {
 impl Postgres {
     /// Starts a round of sweeping where the last one ended.
     async fn start(&self, round: &mut Round) -> Result<i64, StoreError> {
-        let done = self.execute(&self.texts.find_gone, &[], true).await?;
+        let done = self.execute(&self.texts.find_gone, &[], self.attempts()).await?;
         let pages = done.rows.first().map_or(Ok(0), |row| sqlx::Row::try_get(row, 0));
         round.end = pages.map_err(|error| fault::of(error).into_error())?;
         let swept = self.swept.load(Ordering::Relaxed);

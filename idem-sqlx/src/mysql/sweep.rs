@@ -55,7 +55,7 @@ impl MySqlServer {
 
     async fn page(&self, after: i64) -> Result<Page, Fault> {
         let values = [Value::Bytes(end_of(after).to_vec().into()), Value::Int(LOOK)];
-        let rows = self.execute(&self.texts.find_gone, &values, true).await?.rows;
+        let rows = self.execute(&self.texts.find_gone, &values, &mut self.attempts()).await?.rows;
         let mut page = Page { gone: Vec::new(), last: None, is_full: false };
         for row in rows {
             let id: Vec<u8> = row.try_get(0).map_err(fault::of)?;

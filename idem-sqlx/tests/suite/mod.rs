@@ -150,6 +150,7 @@ macro_rules! servers_tests {
             a_hung_server_is_timed_out_and_works_at_once_when_it_goes_on
             what_was_acknowledged_survives_a_killed_server_which_is_used_again_within_a_second
             a_step_whose_answer_was_lost_is_repeated_and_not_taken_for_a_rival
+            a_claim_that_may_have_been_taken_is_of_unknown_fate_whatever_its_repetition_is_told
             connections_that_broke_while_they_were_idle_are_replaced
             a_connection_that_is_ended_in_the_middle_of_a_step_is_replaced
             a_serialization_failure_reaches_nobody

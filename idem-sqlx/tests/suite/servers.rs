@@ -114,6 +114,65 @@ pub(crate) async fn a_step_whose_answer_was_lost_is_repeated_and_not_taken_for_a
     assert!(proxy.connections() >= 8, "{} connections", proxy.connections());
 }
 
+pub(crate) async fn a_claim_that_may_have_been_taken_is_of_unknown_fate_whatever_its_repetition_is_told<
+    B: Served,
+>() {
+    const AWAY: &str = "ALTER TABLE idem_records RENAME TO idem_away";
+    const BACK: &str = "ALTER TABLE idem_away RENAME TO idem_records";
+    let home = B::new().await;
+    let proxy = Proxy::before(&home.place()).await;
+    let mut other = home.direct().await;
+    // By the statement that claims, and by what a store guesses when all keys have been new.
+    for (prepared, new_keys) in [(true, 1), (false, 1), (true, 20)] {
+        let store = B::open_at(proxy.url(), Options { prepared, connections: 1, ..Options::default() })
+            .await
+            .unwrap();
+        for n in 0..new_keys {
+            granted(&store, &id(&format!("{prepared} {new_keys} {n}")), &claim("payload")).await;
+        }
+        for is_late in [false, true] {
+            let (key, ours) = (id(&format!("{prepared} {new_keys} held {is_late}")), claim("payload"));
+            let before = B::number(&mut other, "SELECT count(*) FROM idem_records").await;
+            let connections = proxy.hold_connections().await;
+            let answers = proxy.hold_answers().await;
+            let claiming = tokio::spawn({
+                let (store, key, ours) = (store.clone(), key.clone(), ours.clone());
+                async move { store.claim(&key, &ours).await }
+            });
+            while B::number(&mut other, "SELECT count(*) FROM idem_records").await == before {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            B::execute(&mut other, AWAY).await;
+            if is_late {
+                // It is answered, so late that the lease has to be renewed.
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            } else {
+                proxy.lose_next_answer();
+            }
+            drop((answers, connections));
+            let told = claiming.await.unwrap();
+            B::execute(&mut other, BACK).await;
+            match told {
+                // The engine clears in the background what is of unknown fate, and nothing else.
+                Err(error) => {
+                    assert_eq!(error.kind(), StoreErrorKind::Unavailable, "{}", full_text(&error));
+                    assert!(full_text(&error).contains("may have been taken"), "{}", full_text(&error));
+                }
+                // Where the server's own clock says how long it took.
+                Ok(told) => assert!(is_late && matches!(told, Claimed::Granted { .. }), "{told:?}"),
+            }
+            let undone = store.release(&key, ours.owner, Release::Undo(HOUR)).await.unwrap();
+            assert_eq!(undone, Fenced::Held);
+            assert_eq!(granted(&store, &key, &claim("payload")).await, 1);
+        }
+        // What was never sent is refused as ever.
+        B::execute(&mut other, AWAY).await;
+        let refused = store.claim(&id("new"), &claim("payload")).await.unwrap_err();
+        assert_eq!(refused.kind(), StoreErrorKind::Misconfigured, "{}", full_text(&refused));
+        B::execute(&mut other, BACK).await;
+    }
+}
+
 pub(crate) async fn connections_that_broke_while_they_were_idle_are_replaced<B: Served>() {
     let home = B::new().await;
     for store in home.variants(Options { connections: 8, ..Options::default() }).await {
