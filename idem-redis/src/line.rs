@@ -167,7 +167,8 @@ impl Line {
     ) -> Result<Value, Fault> {
         let (mut connection, nth) = self.get(deadline).await?;
         let limit = self.limits.response.min(left(deadline));
-        let unanswered = Unanswered { line: self, nth, since: Instant::now() };
+        let mut unanswered =
+            Unanswered { line: self, nth, since: Instant::now(), allowed: self.limits.response / 4 };
         let sent = async {
             match wait {
                 None => connection.send(command).await.map(|reply| (reply, None)),
@@ -178,8 +179,11 @@ impl Line {
             let message = format!("the server did not answer within {limit:?}");
             return Err(Fault::Broken(StoreError::with_source(StoreErrorKind::TimedOut, message)));
         };
-        if !self.place.is_watched() {
-            unanswered.end();
+        match (&replied, wait) {
+            _ if !self.place.is_watched() => unanswered.allowed = Duration::MAX,
+            // The server waited for others, as it was told to.
+            (Ok((_, Some(_))), Some(wait)) => unanswered.allowed += wait.at_most,
+            _ => {}
         }
         match replied {
             Ok((reply, acknowledged)) => {
@@ -279,18 +283,13 @@ struct Unanswered<'a> {
     line: &'a Line,
     nth: u64,
     since: Instant,
-}
-
-impl Unanswered<'_> {
-    /// It has its reply.
-    fn end(mut self) {
-        self.since = Instant::now();
-    }
+    /// How long it may take.
+    allowed: Duration,
 }
 
 impl Drop for Unanswered<'_> {
     fn drop(&mut self) {
-        if self.since.elapsed() >= self.line.limits.response / 4 {
+        if self.since.elapsed() >= self.allowed {
             self.line.give_up(self.nth);
         }
     }

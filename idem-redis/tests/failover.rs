@@ -228,3 +228,30 @@ async fn a_large_answer_is_stored_also_while_its_slot_is_on_its_way() {
         assert!(matches!(&replay, Claimed::Completed { answer, .. } if *answer == large), "{replay:?}");
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_lags_is_no_reason_to_make_connections_anew() {
+    let mut sentinels = RedisSentinels::start(&[]);
+    let store = RedisStore::sentinel(sentinels.name(), sentinels.urls())
+        .response_timeout(SECOND / 2)
+        .wait_replicas(2)
+        .open()
+        .await
+        .unwrap();
+    completed(&store, &id("before"), DAY).await;
+    let primary = sentinels.primary();
+    let replica = (primary + 1) % 3;
+    sentinels.pause(replica);
+    let connections =
+        || sentinels.server(primary).info("stats")["total_connections_received"].parse::<u64>().unwrap();
+    // Those who ask make connections, too.
+    let asking = connections();
+    let asking = connections() - asking;
+    let before = connections();
+    for n in 0..5 {
+        let error = store.claim(&id(&format!("new {n}")), &claim("payload")).await.unwrap_err();
+        assert!(told(&error).contains("1 of the 2 replicas"), "{}", told(&error));
+    }
+    assert_eq!(connections() - before, asking);
+    sentinels.resume(replica);
+}
