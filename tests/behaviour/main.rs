@@ -345,5 +345,5 @@ store! { memory_only: Memory;
 // | 6.2, 6.4 | paused holders (SIGSTOP) | `examples/payments/tests/payments/zombie.rs`; under paused time: `idem-core/tests/engine/leases.rs` |
 // | 6.3 | processes that are killed (SIGKILL) | `examples/payments/tests/payments/crash.rs` |
 // | 6.6 | a clock that is moved to the edge of expiry | `idem-core/src/conformance/cases/expiry.rs` |
-// | 5, 6, 7 | what transaction mode makes of them | `tests/transactions`, `idem-sqlx/tests/transactions`, `examples/payments/tests/payments` |
+// | 5, 6, 7 | what transaction mode makes of them | `tests/transactions` (records.rs: 5.7 to 5.9, 6.7, 6.9), `idem-sqlx/tests/transactions`, `examples/payments/tests/payments` |
 // | all | what is actix-web's own: payloads, bodies, other middleware | `tests/actix_adapter` |

@@ -13,6 +13,7 @@ mod encrypted;
 mod functions;
 mod handlers;
 mod new_keys;
+mod records;
 
 /// A ledger without a constraint, so that whatever is written twice is seen.
 const LEDGER: &str = "CREATE TABLE ledger (entry VARCHAR(40) NOT NULL)";
@@ -43,6 +44,7 @@ mod mysql {
     super::handlers::tests!();
     super::encrypted::tests!();
     super::new_keys::tests!();
+    super::records::tests!();
 }
 
 mod postgres {
@@ -71,6 +73,7 @@ mod postgres {
     super::handlers::tests!();
     super::encrypted::tests!();
     super::new_keys::tests!();
+    super::records::tests!();
 }
 
 mod sqlite {
@@ -100,4 +103,5 @@ mod sqlite {
     super::handlers::tests!();
     super::encrypted::tests!();
     super::new_keys::tests!();
+    super::records::tests!();
 }
