@@ -63,7 +63,7 @@ impl Ledger for PostgresLedger {
     async fn find_charge(&self, account: &str, id: &str) -> Result<Option<Charge>, LedgerError> {
         let charge = sqlx::query_as("SELECT * FROM charges WHERE account = $1 AND id = $2")
             .bind(account)
-            .bind(id)
+            .bind(known(id))
             .fetch_optional(&self.pool)
             .await?;
         Ok(charge)
@@ -93,7 +93,7 @@ impl Ledger for PostgresLedger {
     async fn find_refund(&self, account: &str, charge: &str) -> Result<Option<Refund>, LedgerError> {
         let refund = sqlx::query_as("SELECT * FROM refunds WHERE account = $1 AND charge = $2")
             .bind(account)
-            .bind(charge)
+            .bind(known(charge))
             .fetch_optional(&self.pool)
             .await?;
         Ok(refund)
@@ -133,7 +133,7 @@ impl Ledger for PostgresLedger {
     async fn find_payout(&self, account: &str, id: &str) -> Result<Option<Payout>, LedgerError> {
         let payout = sqlx::query_as("SELECT * FROM payouts WHERE account = $1 AND id = $2")
             .bind(account)
-            .bind(id)
+            .bind(known(id))
             .fetch_optional(&self.pool)
             .await?;
         Ok(payout)
@@ -150,7 +150,7 @@ impl Ledger for PostgresLedger {
     async fn find_transfer(&self, account: &str, id: &str) -> Result<Option<Transfer>, LedgerError> {
         let transfer = sqlx::query_as("SELECT * FROM transfers WHERE account = $1 AND id = $2")
             .bind(account)
-            .bind(id)
+            .bind(known(id))
             .fetch_optional(&self.pool)
             .await?;
         Ok(transfer)
@@ -166,4 +166,9 @@ impl Ledger for PostgresLedger {
     async fn close(&self) {
         self.pool.close().await;
     }
+}
+
+/// An id that a row may have: PostgreSQL takes no NUL, and nothing equals `NULL`.
+fn known(id: &str) -> Option<&str> {
+    (!id.contains('\0')).then_some(id)
 }

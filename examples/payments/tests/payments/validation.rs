@@ -52,10 +52,18 @@ on_each_store! {
     async fn what_is_not_there_is_not_found(home) {
         let service = Service::start(&home, &[]).await;
         let alice = service.caller("alice");
-        for path in ["/charges/ch_0", "/payouts/po_0", "/charges/ch_0/refund", "/transfers/tr_0"] {
-            let missing = alice.get(path).await;
+        let ids = ["ch_0", "%00", "a%00b", "%F0%9F%A6%80", &"x".repeat(1_000)];
+        let paths = ids.iter().flat_map(|id| {
+            ["/charges/{}", "/charges/{}/refund", "/payouts/{}", "/transfers/{}"]
+                .map(|path| path.replace("{}", id))
+        });
+        for path in paths {
+            let missing = alice.get(&path).await;
             assert_eq!((missing.status, missing.code().as_deref()), (404, Some("not_found")), "{path}");
         }
-        assert_eq!(alice.post("/charges/ch_0/refund", "k", &json!(null)).await.status, 404);
+        for id in ids {
+            let refunded = alice.post(&format!("/charges/{id}/refund"), &id[..id.len().min(9)], &json!(null)).await;
+            assert_eq!(refunded.status, 404, "{id}");
+        }
     }
 }
