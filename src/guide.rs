@@ -1,4 +1,5 @@
-//! The guide: what holds, how requests are told apart, what goes over HTTP, where records live, and what to watch.
+//! The guide: what holds, how requests are told apart, what goes over HTTP, where records live, what to watch, and how all
+//! that was tested.
 //!
 //! Chapters are read in any order; begin with [`guarantees`].
 
@@ -22,6 +23,9 @@ pub mod choosing_a_store {}
 
 #[doc = include_str!("../docs/operating.md")]
 pub mod operating {}
+
+#[doc = include_str!("../docs/reliability.md")]
+pub mod reliability {}
 
 /// The README's code, so that it compiles.
 #[cfg(doctest)]
