@@ -78,7 +78,7 @@ pub(crate) fn complete(
 /// Stores the answer, or, if the store does not take it, that the work is done.
 ///
 /// A store that takes neither may have to be mended, and the answer is offered to it again.
-async fn complete_somehow(flight: &Flight, answer: &Answer) -> Result<Fenced, StoreError> {
+async fn complete_somehow(flight: &Arc<Flight>, answer: &Answer) -> Result<Fenced, StoreError> {
     match flight.try_complete(answer).await {
         Err(error) if !error.is_retryable() => {
             let codec = answer.open().map_or(Codec::JsonOk, |(_, codec, _)| codec);
@@ -105,14 +105,15 @@ pub(crate) fn release(flight: Arc<Flight>, how: Release, active: Active) {
     });
 }
 
-/// Takes back a claim that may have got through though the caller was refused.
+/// How long a claim that was not answered may still be under way; if it comes later than that, its lease ends it.
+pub(crate) const LATEST: Duration = Duration::from_mins(1);
+
+/// Takes back a claim that may have got through, or may yet, though nothing runs under it.
 ///
-/// A claim that is still on its way is looked for less and less often, for a minute at most; if it comes later than
-/// that, its lease ends it. A shutdown waits for the first few looks only.
+/// It is looked for less and less often. A shutdown waits for the first few looks only.
 pub(crate) fn clear(flight: Arc<Flight>) {
     const AWAITED: u32 = 4;
     const RARELY: Duration = Duration::from_secs(5);
-    const LATEST: Duration = Duration::from_mins(1);
     let mut active = Some(flight.enter());
     spawn(async move {
         let at_most = flight.lease().min(LATEST);
@@ -121,7 +122,7 @@ pub(crate) fn clear(flight: Arc<Flight>) {
         let mut looks = 0;
         while begun.elapsed() < at_most {
             pauses.pause().await;
-            match flight.try_release(flight.undoing()).await {
+            match flight.ask_release(flight.undoing()).await {
                 Ok(Fenced::Held) => break,
                 Ok(Fenced::Lost) => {
                     looks += 1;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::boarding::Boarding;
 use crate::call::{Begun, Call};
 use crate::detach::Detach;
 use crate::error::{Error, ErrorKind, ReplayError};
-use crate::flight::{Boarding, End, Flight};
+use crate::flight::{End, Flight};
 use crate::lease::Abort;
 use crate::outcome::{Outcome, Stored};
 use crate::policy::{InFlight, OnDisconnect, OnStoreError, Verdict};
@@ -81,7 +82,7 @@ impl<S> Call<S> {
         let watch = Watch::new(self.operation());
         watch
             .over(async {
-                let flight = match self.begin()? {
+                let mut flight = match self.begin()? {
                     Begun::Flight(flight) => flight,
                     Begun::Unprotected => return Ok(Box::pin(unprotected(work)).await),
                 };
@@ -91,7 +92,8 @@ impl<S> Call<S> {
                 loop {
                     match detach(&flight, work).await {
                         Step::Ended(end) => return conclude(&flight, end, replay).await,
-                        Step::Refused(claimed, unused) => match patience.refused(&flight, claimed).await? {
+                        Step::Refused(claimed, unused) => match patience.refused(&mut flight, claimed).await?
+                        {
                             Some(stored) => return replayed(&flight, &stored, replay),
                             None => work = unused,
                         },
@@ -119,7 +121,7 @@ impl<S> Call<S> {
         let watch = Watch::new(self.operation());
         watch
             .over(async {
-                let flight = match self.begin()? {
+                let mut flight = match self.begin()? {
                     Begun::Flight(flight) => flight,
                     Begun::Unprotected => return Ok(Box::pin(unprotected(work)).await),
                 };
@@ -133,7 +135,7 @@ impl<S> Call<S> {
                             return conclude(&flight, end, replay).await;
                         }
                         Ok(Boarding::Refused(claimed)) => {
-                            if let Some(stored) = patience.refused(&flight, claimed).await? {
+                            if let Some(stored) = patience.refused(&mut flight, claimed).await? {
                                 return replayed(&flight, &stored, replay);
                             }
                         }
@@ -265,10 +267,10 @@ impl Patience {
         }
     }
 
-    /// What to do about a refused claim: replay the answer, or (`None`) claim again.
+    /// What to do about a refused claim: replay the answer, or (`None`) claim again, with what is then the flight.
     pub(crate) async fn refused(
         &mut self,
-        flight: &Flight,
+        flight: &mut Arc<Flight>,
         claimed: Claimed,
     ) -> Result<Option<Stored>, Error> {
         match (claimed, self.deadline) {
@@ -283,6 +285,7 @@ impl Patience {
                 let lapse = lease_left.saturating_add(Duration::from_millis(1));
                 let left = deadline.saturating_duration_since(Instant::now());
                 Box::pin(flight.changed(left.min(lapse))).await;
+                *flight = flight.again();
                 Ok(None)
             }
             (refused, _) => Err(flight.refusal(&refused)),

@@ -1,6 +1,5 @@
 //! One call on its way: claim, run, complete or release, each fenced by the owner.
 
-use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,19 +9,20 @@ use futures_util::future::Either;
 
 use crate::answer::Answer;
 use crate::background;
+use crate::boarding::Grant;
 use crate::cancel::CancelOnDrop;
 use crate::config::Config;
 use crate::detach::{Abandon, Detach};
 use crate::engine::Idempotency;
 use crate::error::{Error, ErrorKind};
-use crate::fingerprint::Comparison;
 use crate::lease::{Abort, Held, Ticket};
-use crate::new_keys::{Slot, Token};
+use crate::new_keys::Slot;
 use crate::outcome::Stored;
+use crate::owner::Owner;
 use crate::policy::{OnCrash, Policy, Verdict};
 use crate::record::{Record, RecordId, State};
 use crate::run::{RUN, Run};
-use crate::store::{Claim, Claimed, Fenced, Release, StoreError, StoreErrorKind};
+use crate::store::{Claim, Claimed, Fenced, Release, StoreError};
 use crate::sync::{AtomicBool, FAR, Instant, Ordering};
 use crate::telemetry::Trouble;
 use crate::tracker::Active;
@@ -38,20 +38,8 @@ pub(crate) struct Flight {
     slot: Option<Slot>,
     /// Whether the caller has gone away.
     abandoned: AtomicBool,
-}
-
-/// A granted claim.
-pub(crate) struct Grant {
-    attempt: u32,
-    /// Before the claim was sent.
-    since: Instant,
-    active: Active,
-}
-
-/// The answer to a claim, as the call sees it.
-pub(crate) enum Boarding {
-    Granted(Grant),
-    Refused(Claimed),
+    /// Whether a try to claim was not answered: it may come to hold the key whatever a later one was told.
+    in_doubt: AtomicBool,
 }
 
 /// How a run ended.
@@ -78,7 +66,32 @@ impl Flight {
         policy: Policy,
         slot: Option<Slot>,
     ) -> Arc<Self> {
-        Arc::new(Self { engine, id, claim, policy, slot, abandoned: AtomicBool::new(false) })
+        let (abandoned, in_doubt) = (AtomicBool::new(false), AtomicBool::new(false));
+        Arc::new(Self { engine, id, claim, policy, slot, abandoned, in_doubt })
+    }
+
+    /// The flight that claims after this one was refused: the same, or, while what this one may come to hold is given
+    /// back, one with another owner.
+    pub(crate) fn again(self: &Arc<Self>) -> Arc<Self> {
+        if !self.in_doubt.load(Ordering::Acquire) {
+            return self.clone();
+        }
+        let claim = Claim { owner: Owner::random(), ..self.claim.clone() };
+        Self::new(self.engine.clone(), self.id.clone(), claim, self.policy, self.slot)
+    }
+
+    /// Notes how a try to claim failed.
+    pub(crate) fn doubt(&self, error: &StoreError) {
+        if UNANSWERED.contains(&error.kind()) {
+            self.in_doubt.store(true, Ordering::Release);
+        }
+    }
+
+    /// Gives back what a try that was not answered may hold, or come to hold: nothing runs under this claim, or will.
+    pub(crate) fn settle_doubt(self: &Arc<Self>) {
+        if self.in_doubt.load(Ordering::Acquire) {
+            background::clear(self.clone());
+        }
     }
 
     pub(crate) fn id(&self) -> &RecordId {
@@ -105,127 +118,14 @@ impl Flight {
         self.engine.0.config.store_timeout
     }
 
+    /// Whose new keys are counted, if any are.
+    pub(crate) fn slot(&self) -> Option<Slot> {
+        self.slot
+    }
+
     /// The claim as it is made.
     pub(crate) fn asked(&self) -> &Claim {
         &self.claim
-    }
-
-    /// Whether fewer handlers run than may.
-    pub(crate) fn has_room(&self) -> bool {
-        self.engine.0.tracker.has_room(self.engine.0.config.max_in_flight)
-    }
-
-    /// Claims the record, or tells why it cannot be had.
-    ///
-    /// A claim of unknown fate is cleared in the background.
-    pub(crate) async fn claim(self: &Arc<Self>) -> Result<Boarding, Error> {
-        let shared = &self.engine.0;
-        let limit = shared.config.max_in_flight;
-        if !self.has_room() {
-            return self.look().await;
-        }
-        let token = self.admit().await?;
-        let mut active = shared.tracker.enter();
-        let may_hold = AtomicBool::new(false);
-        match self.ask(&may_hold).await {
-            Ok((Claimed::Granted { attempt }, since)) => {
-                spend(token, attempt);
-                if active.take_room(limit) {
-                    return Ok(Boarding::Granted(Grant { attempt, since, active }));
-                }
-                // Others that were asking, too, were faster.
-                let _ = self.release(self.undoing(), active).await;
-                Err(Error::new(ErrorKind::Overloaded).at(&self.id))
-            }
-            Ok((refused, _)) => Ok(Boarding::Refused(refused)),
-            Err(error) => {
-                if may_hold.load(Ordering::Relaxed) || may_have_been_taken(&error) {
-                    background::clear(self.clone());
-                }
-                Err(Error::from_store(error).at(&self.id))
-            }
-        }
-    }
-
-    /// Takes one of the new keys that the scope has left. Without one left only a key that has a record may be claimed.
-    ///
-    /// `None` where nothing is counted.
-    pub(crate) async fn admit(&self) -> Result<Option<Token<'_>>, Error> {
-        let (Some(keys), Some(slot)) = (&self.engine.0.new_keys, self.slot) else { return Ok(None) };
-        let left = match keys.take(slot) {
-            Ok(token) => return Ok(Some(token)),
-            Err(left) => left,
-        };
-        match self.try_look_up().await {
-            Ok(Some(_)) => Ok(None),
-            Ok(None) => Err(Error::new(ErrorKind::TooManyKeys).retry_in(left).at(&self.id)),
-            Err(error) => Err(Error::from_store(error).at(&self.id)),
-        }
-    }
-
-    /// Asks for the claim, and asks again where the connection broke, or where the grant came so late that its lease
-    /// may be over: the owner makes that safe.
-    ///
-    /// An error of the last try may say less than one before it: `may_hold` tells whether any may have been granted.
-    async fn ask(&self, may_hold: &AtomicBool) -> Result<(Claimed, Instant), StoreError> {
-        repeated(self.store_timeout(), UNANSWERED, || async {
-            let asked = self.ask_once().await;
-            asked.inspect_err(|error| {
-                may_hold.fetch_or(may_have_been_taken(error), Ordering::Relaxed);
-            })
-        })
-        .await
-    }
-
-    async fn ask_once(&self) -> Result<(Claimed, Instant), StoreError> {
-        let since = Instant::now();
-        let mut step = self.engine.0.store.claim(&self.id, &self.claim);
-        let mut was_pending = false;
-        let claimed = poll_fn(|cx| {
-            let polled = step.as_mut().poll(cx);
-            was_pending |= polled.is_pending();
-            polled
-        })
-        .await?;
-        // What was granted at once cannot be over yet; no need to ask the clock.
-        if was_pending && matches!(claimed, Claimed::Granted { .. }) && since.elapsed() >= self.claim.lease {
-            return Err(StoreError::with_source(
-                StoreErrorKind::TimedOut,
-                "the claim was granted, and took as long as its lease",
-            ));
-        }
-        Ok((claimed, since))
-    }
-
-    /// Answers a live key while there is no room for a new one.
-    pub(crate) async fn look(&self) -> Result<Boarding, Error> {
-        let record = self.try_look_up().await.map_err(|error| Error::from_store(error).at(&self.id))?;
-        record
-            .and_then(|record| self.judge(record))
-            .map(Boarding::Refused)
-            .ok_or_else(|| Error::new(ErrorKind::Overloaded).at(&self.id))
-    }
-
-    /// What a claim would be told of this record, if it were not granted; the order is the contract's.
-    fn judge(&self, record: Record) -> Option<Claimed> {
-        if record.state == State::Expired {
-            return Some(Claimed::Expired);
-        }
-        match self.claim.fingerprints.compare(&record.fingerprint) {
-            Comparison::Same => {}
-            Comparison::Different => return Some(Claimed::Mismatch),
-            Comparison::Incomparable => return Some(Claimed::Incomparable),
-        }
-        match (record.state, record.answer) {
-            (State::Completed, Some(answer)) => {
-                Some(Claimed::Completed { answer, expires_in: record.expires_in.unwrap_or_default() })
-            }
-            (State::InFlight, _) => {
-                Some(Claimed::InFlight { lease_left: record.lease_left.unwrap_or_default() })
-            }
-            (State::Unknown, _) => Some(Claimed::Unknown),
-            _ => None,
-        }
     }
 
     /// Gives back a claim under which nothing ran.
@@ -271,7 +171,10 @@ impl Flight {
         let (end, ticket, verdict) = match guarded {
             Ok((Ok((result, verdict)), ticket)) => (Ok(result), ticket, verdict),
             Ok((Err(panic), ticket)) => (Err(Some(panic)), ticket, Verdict::Fail),
-            Err(Abort::Lost) => return End::Aborted(Abort::Lost),
+            Err(Abort::Lost) => {
+                self.settle_doubt();
+                return End::Aborted(Abort::Lost);
+            }
             Err(Abort::Over) => (Err(None), None, Verdict::Fail),
         };
         let failed = !matches!(verdict, Verdict::Complete(_));
@@ -353,11 +256,15 @@ impl Flight {
     }
 
     /// Asks the store once to take the answer.
-    pub(crate) async fn try_complete(&self, answer: &Answer) -> Result<Fenced, StoreError> {
+    pub(crate) async fn try_complete(self: &Arc<Self>, answer: &Answer) -> Result<Fenced, StoreError> {
         let answer = self.seal(answer.clone());
         let shared = &self.engine.0;
         let step = shared.store.complete(&self.id, self.claim.owner, &answer, self.policy.retention());
-        within(self.store_timeout(), step).await
+        let fenced = within(self.store_timeout(), step).await?;
+        if fenced == Fenced::Lost {
+            self.settle_doubt();
+        }
+        Ok(fenced)
     }
 
     /// Releases the claim; if the store cannot say, goes on in the background and counts as held.
@@ -372,7 +279,15 @@ impl Flight {
         }
     }
 
-    pub(crate) async fn try_release(&self, how: Release) -> Result<Fenced, StoreError> {
+    pub(crate) async fn try_release(self: &Arc<Self>, how: Release) -> Result<Fenced, StoreError> {
+        let fenced = self.ask_release(how).await?;
+        // What is free can be had by a claim that is still under way.
+        self.settle_doubt();
+        Ok(fenced)
+    }
+
+    /// Asks the store once to release the claim, and no more.
+    pub(crate) async fn ask_release(&self, how: Release) -> Result<Fenced, StoreError> {
         let step = self.engine.0.store.release(&self.id, self.claim.owner, how);
         within(self.store_timeout(), step).await
     }
@@ -427,18 +342,6 @@ impl Flight {
             Claimed::Granted { .. } | Claimed::Completed { .. } => Error::new(ErrorKind::Misuse),
         };
         error.at(&self.id)
-    }
-}
-
-/// Whether a step may have been taken although it failed.
-fn may_have_been_taken(error: &StoreError) -> bool {
-    UNANSWERED.contains(&error.kind())
-}
-
-/// Counts a granted key, if it is new: an attempt that is not the first has a record already.
-pub(crate) fn spend(token: Option<Token<'_>>, attempt: u32) {
-    if let (Some(token), 1) = (token, attempt) {
-        token.spend();
     }
 }
 

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::boarding::spend;
 use crate::call::{Begun, Call};
 use crate::error::{Error, ErrorKind};
-use crate::flight::{Flight, spend};
+use crate::flight::Flight;
 use crate::policy::Verdict;
 use crate::run::Run;
 use crate::store::{Claimed, Fenced, Release, StoreError};

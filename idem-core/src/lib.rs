@@ -5,6 +5,7 @@
 
 pub mod answer;
 mod background;
+mod boarding;
 pub mod call;
 mod cancel;
 pub mod clock;

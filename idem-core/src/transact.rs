@@ -8,11 +8,12 @@ use futures_util::future::Either;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+use crate::boarding::{Boarding, spend};
 use crate::call::{Begun as Prepared, Call};
 use crate::detach::Detach;
 use crate::error::{Error, ErrorKind, ReplayError};
 use crate::execute::{Patience, replayed};
-use crate::flight::{Boarding, Flight, spend};
+use crate::flight::Flight;
 use crate::outcome::{Outcome, Stored};
 use crate::policy::{OnDisconnect, Verdict};
 use crate::run::{RUN, Run};
@@ -177,7 +178,7 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         let store = self.store().clone();
         watch
             .over(async {
-                let flight = match self.begin()? {
+                let mut flight = match self.begin()? {
                     Prepared::Flight(flight) => flight,
                     Prepared::Unprotected => return unprotected(&*store, work).await,
                 };
@@ -188,7 +189,8 @@ impl<S: TransactionalStore> Call<Arc<S>> {
                     match detach(&flight, work).await {
                         Step::Ended(end) => return end.map(Outcome::Fresh),
                         Step::Unclaimed(error) => return Err(error),
-                        Step::Refused(claimed, unused) => match patience.refused(&flight, claimed).await? {
+                        Step::Refused(claimed, unused) => match patience.refused(&mut flight, claimed).await?
+                        {
                             Some(stored) => return replayed(&flight, &stored, replay),
                             None => work = unused,
                         },
@@ -217,7 +219,7 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         let store = self.store().clone();
         watch
             .over(async {
-                let flight = match self.begin()? {
+                let mut flight = match self.begin()? {
                     Prepared::Flight(flight) => flight,
                     Prepared::Unprotected => return unprotected(&*store, work).await,
                 };
@@ -230,7 +232,7 @@ impl<S: TransactionalStore> Call<Arc<S>> {
                             return run(&flight, &store, *grant, work, true).await.map(Outcome::Fresh);
                         }
                         Aboard::Refused(claimed) => {
-                            if let Some(stored) = patience.refused(&flight, claimed).await? {
+                            if let Some(stored) = patience.refused(&mut flight, claimed).await? {
                                 return replayed(&flight, &stored, replay);
                             }
                         }

@@ -41,6 +41,8 @@ pub(crate) enum Fault {
     SlowReplyInWaits(Duration),
     /// The step is taken so much later, also if nobody waits for it any more. Claims only.
     Late(Duration),
+    /// The connection breaks, and the step is taken so much later all the same. Claims only.
+    BrokenLate(Duration),
 }
 
 #[derive(Debug, Clone)]
@@ -119,6 +121,7 @@ impl<S: Store> Faulty<S> {
         match fault {
             None => take.await,
             Some(Fault::Lost(kind)) => Err(StoreError::new(kind)),
+            Some(Fault::BrokenLate(_)) => Err(StoreError::new(StoreErrorKind::Unavailable)),
             Some(Fault::ReplyLost(kind)) => {
                 take.await?;
                 Err(StoreError::new(kind))
@@ -147,7 +150,7 @@ impl<S: Store> Faulty<S> {
 #[async_trait]
 impl<S: Store> Store for Faulty<S> {
     async fn claim(&self, id: &RecordId, claim: &Claim) -> Result<Claimed, StoreError> {
-        if let Some((1.., Fault::Late(late))) =
+        if let Some((1.., Fault::Late(late) | Fault::BrokenLate(late))) =
             self.0.faults.lock().unwrap().get(&Step::Claim).and_then(VecDeque::front)
         {
             let (inner, late, id, claim) = (self.0.clone(), *late, id.clone(), claim.clone());

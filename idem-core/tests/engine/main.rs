@@ -3,6 +3,7 @@
 
 mod calls;
 mod disconnect;
+mod doubt;
 #[cfg(feature = "encryption")]
 mod encryption;
 mod failures;

@@ -69,7 +69,7 @@ impl Line {
     async fn send(&self, id: &RecordId, op: Op) -> Result<Said, StoreError> {
         let world = &self.world;
         world.lives(self.process).await;
-        let (step, call) = (op.step(), world.call_of(&op));
+        let (step, call) = (op.step(), world.claimant(&op).call);
         let fault = self.fault(step);
         if let Some(fault) = fault {
             world.note(Event::Befalls(step, call, fault));

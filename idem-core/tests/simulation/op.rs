@@ -8,7 +8,7 @@ use idem_core::owner::Owner;
 use idem_core::record::{Record, RecordId};
 use idem_core::store::{Claim, Claimed, Fenced, Release, Retention, Store as _, StoreError};
 
-use crate::trace::{CallId, Event, Reply, Step};
+use crate::trace::{CallId, Claimant, Event, Reply, Step};
 use crate::world::World;
 
 /// What is asked of the store.
@@ -79,29 +79,33 @@ fn call_of(claim: &Claim) -> CallId {
 }
 
 impl World {
-    /// Which call a step belongs to; 0 for a look, which has no owner.
-    pub(crate) fn call_of(&self, op: &Op) -> CallId {
+    /// Whose step it is; nobody's for a look, which has no owner.
+    pub(crate) fn claimant(&self, op: &Op) -> Claimant {
         let mut state = self.state();
-        if let Op::Claim(claim) = op {
-            state.owners.insert(claim.owner, call_of(claim));
+        let owners = &mut state.owners;
+        let Some(owner) = op.owner() else { return Claimant::default() };
+        if let (Op::Claim(claim), None) = (op, owners.get(&owner)) {
+            let call = call_of(claim);
+            let turn = owners.values().filter(|known| known.call == call).count() as u32;
+            owners.insert(owner, Claimant { call, turn });
         }
-        op.owner().and_then(|owner| state.owners.get(&owner).copied()).unwrap_or(0)
+        owners.get(&owner).copied().unwrap_or_default()
     }
 
     /// Takes a step: at once, since the store is in memory, and at one moment of its clock.
     pub(crate) fn take(&self, id: &RecordId, op: &Op) -> Result<Said, StoreError> {
-        let call = self.call_of(op);
+        let by = self.claimant(op);
         let before = op.is_fenced().then(|| self.sight(id));
         let said = self.act(id, op)?;
         let changed = before.is_some_and(|before| before != self.sight(id));
         let reply = reply(&said);
-        self.tell(Event::Takes(op.step(), call, reply), |witness, now| match (op, reply) {
-            (Op::Claim(claim), told) => witness.claimed(call, claim.lease, now, told),
+        self.tell(Event::Takes(op.step(), by.call, reply), |witness, now| match (op, reply) {
+            (Op::Claim(claim), told) => witness.claimed(by, claim.lease, now, told),
             (Op::Complete(_, answer, retention), Reply::Fenced(told)) => {
-                witness.completed(call, number(answer), *retention, now, told, changed);
+                witness.completed(by, number(answer), *retention, now, told, changed);
             }
-            (Op::Release(_, how), Reply::Fenced(told)) => witness.released(call, *how, now, told, changed),
-            (Op::Renew(_, lease), Reply::Fenced(told)) => witness.renewed(call, *lease, now, told, changed),
+            (Op::Release(_, how), Reply::Fenced(told)) => witness.released(by, *how, now, told, changed),
+            (Op::Renew(_, lease), Reply::Fenced(told)) => witness.renewed(by, *lease, now, told, changed),
             _ => {}
         });
         Ok(said)

@@ -6,8 +6,15 @@ use std::time::Duration;
 use idem_core::error::ErrorKind;
 use idem_core::store::Fenced;
 
-/// Numbers a call; its owner is known by it.
+/// Numbers a call; its owners are known by it.
 pub(crate) type CallId = u32;
+
+/// An owner, by its call: whoever was refused may claim again as another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Claimant {
+    pub(crate) call: CallId,
+    pub(crate) turn: u32,
+}
 
 /// What a caller asks the store for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -9,15 +9,15 @@ use idem_core::policy::OnCrash;
 use idem_core::store::{Fenced, Release, Retention};
 
 use crate::promise::Promise;
-use crate::trace::{CallId, Reply};
+use crate::trace::{CallId, Claimant, Reply};
 
 /// What has to be stored for one key.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Truth {
     Absent,
-    Held { by: CallId, attempt: u32, until: Duration, gone: Duration },
+    Held { by: Claimant, attempt: u32, until: Duration, gone: Duration },
     Failed { attempt: u32, until: Duration },
-    Answered { by: Option<CallId>, answer: u64, until: Duration, refused_until: Duration },
+    Answered { by: Option<Claimant>, answer: u64, until: Duration, refused_until: Duration },
     Unknown,
 }
 
@@ -52,8 +52,8 @@ pub(crate) struct Call {
     pub(crate) since: Duration,
     life: u32,
     attempt: u32,
-    /// Whether its claim was granted, and neither completed nor released since.
-    stands: bool,
+    /// Its claim that was granted, and neither completed nor released since.
+    stands: Option<Claimant>,
     handler: Handler,
     /// When its handler ended with an answer.
     answered: Option<Duration>,
@@ -105,7 +105,7 @@ impl Witness {
             since: now,
             life: 0,
             attempt: 0,
-            stands: false,
+            stands: None,
             handler: Handler::Waits,
             answered: None,
             completed: false,
@@ -128,8 +128,8 @@ impl Witness {
     }
 
     /// What a claim has to be told.
-    fn due(&self, call: CallId, now: Duration) -> Reply {
-        let Call { key, payload, .. } = *self.call(call);
+    fn due(&self, claimant: Claimant, now: Duration) -> Reply {
+        let Call { key, payload, .. } = *self.call(claimant.call);
         let truth = self.at(key, now);
         match truth {
             Truth::Absent => return Reply::Granted(1),
@@ -138,7 +138,7 @@ impl Witness {
             _ => {}
         }
         match truth {
-            Truth::Held { by, attempt, .. } if by == call => Reply::Granted(attempt),
+            Truth::Held { by, attempt, .. } if by == claimant => Reply::Granted(attempt),
             Truth::Held { until, .. } if until > now => Reply::InFlight,
             Truth::Held { .. } if self.on_crash == OnCrash::Reject => Reply::Unknown,
             Truth::Held { attempt, .. } | Truth::Failed { attempt, .. } => Reply::Granted(attempt + 1),
@@ -148,10 +148,10 @@ impl Witness {
         }
     }
 
-    pub(crate) fn claimed(&mut self, call: CallId, lease: Duration, now: Duration, told: Reply) {
-        let due = self.due(call, now);
+    pub(crate) fn claimed(&mut self, claimant: Claimant, lease: Duration, now: Duration, told: Reply) {
+        let due = self.due(claimant, now);
         if told != due {
-            let holder = matches!(self.at(self.call(call).key, now), Truth::Held { by, .. } if by == call);
+            let holder = self.attempt_of_holder(claimant, now).is_some();
             let promise = match (due, told) {
                 (Reply::InFlight, Reply::Granted(_)) => Promise::OneLease,
                 (Reply::Mismatch, _) | (_, Reply::Mismatch) => Promise::Bound,
@@ -166,34 +166,37 @@ impl Witness {
             return self.breaks(promise, format!("a claim is told {told:?}, not {due:?}"));
         }
         let Reply::Granted(attempt) = told else { return };
-        let Call { key, payload, .. } = *self.call(call);
+        let Call { key, payload, .. } = *self.call(claimant.call);
         if self.at(key, now) == Truth::Absent {
             let key = &mut self.keys[key];
             (key.life, key.begun, key.payload) = (key.life + 1, 0, payload);
             key.payloads.push(payload);
         }
         let life = self.keys[key].life;
-        self.keys[key].truth = self.held(call, attempt, lease, now);
-        if let Some(call) = self.calls.get_mut(&call) {
-            (call.life, call.attempt, call.stands) = (life, attempt, true);
+        self.keys[key].truth = self.held(claimant, attempt, lease, now);
+        // What comes late for an earlier owner says nothing of a later one.
+        if let Some(call) = self.calls.get_mut(&claimant.call)
+            && call.stands.is_none_or(|stands| stands.turn <= claimant.turn)
+        {
+            (call.life, call.attempt, call.stands) = (life, attempt, Some(claimant));
         }
     }
 
-    fn held(&self, by: CallId, attempt: u32, lease: Duration, now: Duration) -> Truth {
+    fn held(&self, by: Claimant, attempt: u32, lease: Duration, now: Duration) -> Truth {
         let until = now + lease;
         let gone = if self.on_crash == OnCrash::Reject { Duration::MAX } else { until + self.ttl };
         Truth::Held { by, attempt, until, gone }
     }
 
-    fn attempt_of_holder(&self, call: CallId, now: Duration) -> Option<u32> {
-        match self.at(self.call(call).key, now) {
-            Truth::Held { by, attempt, .. } if by == call => Some(attempt),
+    fn attempt_of_holder(&self, claimant: Claimant, now: Duration) -> Option<u32> {
+        match self.at(self.call(claimant.call).key, now) {
+            Truth::Held { by, attempt, .. } if by == claimant => Some(attempt),
             _ => None,
         }
     }
 
     /// Whether a fenced step was answered as it had to be, and took place.
-    fn fenced(&mut self, call: CallId, due: bool, told: Fenced, changed: bool) -> bool {
+    fn fenced(&mut self, Claimant { call, .. }: Claimant, due: bool, told: Fenced, changed: bool) -> bool {
         let held = told == Fenced::Held;
         self.holds(Promise::StaleOwner, due || !held, || {
             format!("{call} holds nothing, and is told otherwise")
@@ -207,28 +210,35 @@ impl Witness {
 
     pub(crate) fn completed(
         &mut self,
-        call: CallId,
+        claimant: Claimant,
         answer: u64,
         retention: Retention,
         now: Duration,
         told: Fenced,
         changed: bool,
     ) {
-        let key = self.call(call).key;
-        let holds = self.attempt_of_holder(call, now).is_some();
+        let key = self.call(claimant.call).key;
+        let holds = self.attempt_of_holder(claimant, now).is_some();
         let repeats = matches!(
             self.at(key, now),
-            Truth::Answered { by: Some(by), until, .. } if by == call && until > now
+            Truth::Answered { by: Some(by), until, .. } if by == claimant && until > now
         );
-        if self.fenced(call, holds || repeats, told, changed) && holds {
-            self.answered(key, Some(call), answer, retention, now);
-            if let Some(call) = self.calls.get_mut(&call) {
-                (call.stands, call.completed) = (false, true);
+        if self.fenced(claimant, holds || repeats, told, changed) && holds {
+            self.answered(key, Some(claimant), answer, retention, now);
+            if let Some(call) = self.calls.get_mut(&claimant.call) {
+                (call.stands, call.completed) = (None, true);
             }
         }
     }
 
-    fn answered(&mut self, key: usize, by: Option<CallId>, answer: u64, retention: Retention, now: Duration) {
+    fn answered(
+        &mut self,
+        key: usize,
+        by: Option<Claimant>,
+        answer: u64,
+        retention: Retention,
+        now: Duration,
+    ) {
         let until = now + retention.ttl;
         let refused_until = until + retention.tombstone_ttl.unwrap_or_default();
         self.keys[key].truth = Truth::Answered { by, answer, until, refused_until };
@@ -237,15 +247,15 @@ impl Witness {
 
     pub(crate) fn released(
         &mut self,
-        call: CallId,
+        claimant: Claimant,
         how: Release,
         now: Duration,
         told: Fenced,
         changed: bool,
     ) {
-        let holder = self.attempt_of_holder(call, now);
-        if let (true, Some(attempt)) = (self.fenced(call, holder.is_some(), told, changed), holder) {
-            let key = self.call(call).key;
+        let holder = self.attempt_of_holder(claimant, now);
+        if let (true, Some(attempt)) = (self.fenced(claimant, holder.is_some(), told, changed), holder) {
+            let key = self.call(claimant.call).key;
             self.keys[key].truth = match how {
                 Release::Undo(_) if attempt == 1 => Truth::Absent,
                 Release::Undo(span) | Release::KeepBinding(span) => {
@@ -253,24 +263,24 @@ impl Witness {
                 }
                 Release::Unknown => Truth::Unknown,
             };
-            if let Some(call) = self.calls.get_mut(&call) {
-                call.stands = false;
+            if let Some(call) = self.calls.get_mut(&claimant.call) {
+                call.stands.take_if(|stands| *stands == claimant);
             }
         }
     }
 
     pub(crate) fn renewed(
         &mut self,
-        call: CallId,
+        claimant: Claimant,
         lease: Duration,
         now: Duration,
         told: Fenced,
         changed: bool,
     ) {
-        let holder = self.attempt_of_holder(call, now);
-        if let (true, Some(attempt)) = (self.fenced(call, holder.is_some(), told, changed), holder) {
-            let key = self.call(call).key;
-            self.keys[key].truth = self.held(call, attempt, lease, now);
+        let holder = self.attempt_of_holder(claimant, now);
+        if let (true, Some(attempt)) = (self.fenced(claimant, holder.is_some(), told, changed), holder) {
+            let key = self.call(claimant.call).key;
+            self.keys[key].truth = self.held(claimant, attempt, lease, now);
         }
     }
 
@@ -299,9 +309,16 @@ impl Witness {
 
     pub(crate) fn begins(&mut self, call: CallId, attempt: u32) {
         let Call { key, life, attempt: granted, stands, handler, .. } = *self.call(call);
-        self.holds(Promise::OnlyGranted, stands && handler == Handler::Waits && granted == attempt, || {
-            format!("{call} runs as attempt {attempt}; granted: {stands}, as {granted}; before: {handler:?}")
-        });
+        self.holds(
+            Promise::OnlyGranted,
+            stands.is_some() && handler == Handler::Waits && granted == attempt,
+            || {
+                format!(
+                    "{call} runs as attempt {attempt}; granted: {}, as {granted}; before: {handler:?}",
+                    stands.is_some()
+                )
+            },
+        );
         if self.keys[key].life == life {
             self.keys[key].begun += 1;
             let once = self.on_crash == OnCrash::Retry || self.keys[key].begun == 1;
@@ -314,7 +331,7 @@ impl Witness {
 
     pub(crate) fn acts(&mut self, call: CallId) {
         let Call { stands, handler, .. } = *self.call(call);
-        self.holds(Promise::OnlyGranted, stands && handler == Handler::Begun, || {
+        self.holds(Promise::OnlyGranted, stands.is_some() && handler == Handler::Begun, || {
             format!("{call} acts though its claim was given back, or twice")
         });
         if let Some(call) = self.calls.get_mut(&call) {
@@ -363,7 +380,7 @@ impl Witness {
     /// After the last fault, and when nothing is under way any more: answers of handlers that were not overtaken.
     pub(crate) fn are_stored(&mut self, now: Duration, since: impl Fn(u32) -> Option<Duration>) {
         let lost = self.calls.iter().filter(|(number, call)| {
-            let holds = matches!(self.at(call.key, now), Truth::Held { by, .. } if by == **number);
+            let holds = matches!(self.at(call.key, now), Truth::Held { by, .. } if by.call == **number);
             let late = since(call.process);
             holds && !call.completed && call.answered.zip(late).is_some_and(|(at, from)| at >= from)
         });

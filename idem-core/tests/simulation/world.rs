@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use crate::broken::{Broken, Memory};
 use crate::dice::Dice;
 use crate::plan::Plan;
-use crate::trace::{CallId, Event, Trace};
+use crate::trace::{CallId, Claimant, Event, Trace};
 use crate::witness::Witness;
 
 pub(crate) struct World {
@@ -39,7 +39,7 @@ pub(crate) struct State {
     pub(crate) healed: bool,
     processes: Vec<Process>,
     /// Which call an owner belongs to.
-    pub(crate) owners: HashMap<Owner, CallId>,
+    pub(crate) owners: HashMap<Owner, Claimant>,
     pub(crate) memory: Memory,
     next_call: CallId,
 }
