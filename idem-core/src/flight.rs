@@ -202,7 +202,7 @@ impl Flight {
             owner: self.claim.owner,
             lease: self.claim.lease.min(FAR),
             since,
-            until: later(since, self.policy.max_run),
+            max_run: self.policy.max_run.min(FAR),
         }
     }
 
@@ -247,9 +247,11 @@ impl Flight {
             Ok(fenced) => fenced,
             Err(error) => {
                 Trouble::AnswerDelayed.tell(&self.id, Some(&error));
-                // Nobody may take over what is done, so the lease must not run out meanwhile.
-                let ticket = ticket.unwrap_or_else(|| self.engine.0.leases.hold(self.held(since)));
-                background::complete(self.clone(), answer, error, active, ticket);
+                // Nobody may take over what is done, so the lease must not run out meanwhile. The run's own ticket may have
+                // been found lost by our own clock just before the run ended.
+                let held = self.engine.0.leases.hold(self.held(since));
+                drop(ticket);
+                background::complete(self.clone(), answer, error, active, held);
                 Fenced::Held
             }
         }
@@ -343,9 +345,4 @@ impl Flight {
         };
         error.at(&self.id)
     }
-}
-
-/// An instant so much later; the far future if the clock cannot tell.
-fn later(since: Instant, duration: Duration) -> Instant {
-    since + duration.min(FAR)
 }

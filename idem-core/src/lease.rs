@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use crate::owner::Owner;
 use crate::record::RecordId;
 use crate::store::{Fenced, Store, StoreError};
-use crate::sync::{AtomicBool, AtomicU8, Instant, Mutex, Ordering, Spawner, sleep};
+use crate::sync::{AtomicBool, AtomicU8, FAR, Instant, Mutex, Ordering, Spawner, sleep};
 use crate::telemetry::Trouble;
 use crate::within::within;
 
@@ -42,6 +42,8 @@ struct Slots {
 
 struct Entry {
     held: Held,
+    /// When the run is aborted.
+    until: Instant,
     signal: Arc<Signal>,
     /// When to send the next renewal.
     due: Instant,
@@ -53,10 +55,15 @@ struct Entry {
 type Renewal = (u64, Held, Duration);
 
 impl Entry {
-    /// When the lease may be over by our own clock. Who runs nothing any more need not care: the lease is renewed until
-    /// the store says that somebody took over, so that nobody does while there is an answer to be stored.
-    fn lapses(&self) -> Instant {
-        if self.signal.has_ended() { self.held.until } else { self.held.since + self.held.lease }
+    /// When a run has to end, and why. Work that has ended runs nothing that somebody else could be running, too: its
+    /// lease is renewed for as long as it is held, whatever our own clock says, so that nobody takes over while there is an
+    /// answer to be stored.
+    fn limit(&self) -> Option<(Instant, u8)> {
+        if self.signal.has_ended() {
+            return None;
+        }
+        let lapses = self.held.since + self.held.lease;
+        Some(if self.until <= lapses { (self.until, OVER) } else { (lapses, LOST) })
     }
 }
 
@@ -68,8 +75,8 @@ pub(crate) struct Held {
     pub(crate) lease: Duration,
     /// Before the claim or the last good renewal was sent: the lease cannot have begun earlier.
     pub(crate) since: Instant,
-    /// When the run is aborted.
-    pub(crate) until: Instant,
+    /// How long the run may take.
+    pub(crate) max_run: Duration,
 }
 
 /// Why a run was aborted.
@@ -88,13 +95,16 @@ const OVER: u8 = 2;
 const ENDED: u8 = 3;
 
 /// Tells the run what became of its lease.
-#[derive(Default)]
 struct Signal {
     state: AtomicU8,
     waker: Mutex<Option<Waker>>,
 }
 
 impl Signal {
+    fn new(state: u8, waker: &Waker) -> Self {
+        Self { state: AtomicU8::new(state), waker: Mutex::new(Some(waker.clone())) }
+    }
+
     fn abort(&self) -> Option<Abort> {
         match self.state.load(Ordering::Acquire) {
             RUNNING | ENDED => None,
@@ -146,9 +156,7 @@ impl Leases {
 
     /// Keeps a lease renewed until the ticket is dropped; nobody is told if it is lost.
     pub(crate) fn hold(self: &Arc<Self>, held: Held) -> Ticket {
-        let ticket = self.register(held, Waker::noop());
-        ticket.signal.state.store(ENDED, Ordering::Release);
-        ticket
+        self.register(held, ENDED, Waker::noop())
     }
 
     /// Whether a renewer runs; it lingers for a while after the last lease.
@@ -156,15 +164,16 @@ impl Leases {
         self.renewer.load(Ordering::Acquire)
     }
 
-    fn register(self: &Arc<Self>, held: Held, waker: &Waker) -> Ticket {
-        let signal = Arc::new(Signal::default());
-        signal.wake_with(waker);
+    fn register(self: &Arc<Self>, held: Held, state: u8, waker: &Waker) -> Ticket {
+        let signal = Arc::new(Signal::new(state, waker));
         let due = held.since + held.lease / 3;
-        let first = due.min(held.until);
+        // Not from when it was claimed: that may have taken a while, and the run may take all of its time.
+        let until = Instant::now() + held.max_run;
+        let first = due.min(until);
         let mut slots = self.slots.lock();
         let key = slots.next;
         slots.next += 1;
-        slots.entries.insert(key, Entry { held, signal: signal.clone(), due, renewing: false });
+        slots.entries.insert(key, Entry { held, until, signal: signal.clone(), due, renewing: false });
         if slots.wakes_at.is_some_and(|at| first < at) {
             self.sooner.notify_one();
         }
@@ -202,26 +211,21 @@ impl Leases {
         let mut renewals = Vec::new();
         let mut slots = self.slots.lock();
         slots.entries.retain(|key, entry| {
-            let verdict = if now >= entry.held.until {
-                Some(OVER)
-            } else if now >= entry.lapses() {
-                Some(LOST)
-            } else {
-                None
-            };
-            if let Some(verdict) = verdict {
+            let limit = entry.limit();
+            if let Some((_, verdict)) = limit.filter(|(at, _)| now >= *at) {
                 raised.push((entry.signal.clone(), verdict, entry.held.id.clone()));
                 return false;
             }
             if now >= entry.due && !entry.renewing {
                 entry.renewing = true;
-                let left = entry.lapses().saturating_duration_since(now).min(entry.held.lease);
-                renewals.push((*key, entry.held.clone(), left.min(self.store_timeout)));
+                let left = limit.map_or(entry.held.lease, |(at, _)| at.saturating_duration_since(now));
+                let at_most = left.min(entry.held.lease).min(self.store_timeout);
+                renewals.push((*key, entry.held.clone(), at_most));
             }
             true
         });
         let next = slots.entries.values().map(|entry| {
-            let over = entry.held.until.min(entry.lapses());
+            let over = entry.limit().map_or(now + FAR, |(at, _)| at);
             if entry.renewing { over } else { over.min(entry.due) }
         });
         let next = next.min();
@@ -390,7 +394,7 @@ impl<F: Future> Future for Guarded<F> {
             return Poll::Ready(Ok((output, this.ticket.take())));
         }
         match (&this.ticket, this.held.take()) {
-            (None, Some(held)) => *this.ticket = Some(this.leases.register(held, cx.waker())),
+            (None, Some(held)) => *this.ticket = Some(this.leases.register(held, RUNNING, cx.waker())),
             (Some(ticket), _) => {
                 ticket.signal.wake_with(cx.waker());
                 this.leases.ensure_renewer();

@@ -187,6 +187,45 @@ async fn nobody_takes_over_while_a_finished_answer_waits_to_be_stored() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn nobody_takes_over_for_as_long_as_an_answer_is_tried_however_long_its_work_took() {
+    const MAX_RUN: Duration = Duration::from_mins(5);
+    const NEARLY: Duration = Duration::from_secs(298);
+    let (store, engine) = engine_with(|builder| builder.max_run(MAX_RUN));
+    let effects = Effects::default();
+    store.fail(Step::Complete, usize::MAX, AWAY);
+    let work = {
+        let effects = effects.clone();
+        move |_| async move {
+            tokio::time::sleep(NEARLY).await;
+            Ok::<_, String>(effects.happen())
+        }
+    };
+    assert_eq!(call(&engine, "key", "a").run(work).await.unwrap(), Outcome::Fresh(Ok(1)));
+    let waits = Instant::now();
+    while waits.elapsed() < NEARLY {
+        tokio::time::sleep(SECOND).await;
+        let error = charge(call(&engine, "key", "a"), &effects).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InFlight, "{:?}", waits.elapsed());
+    }
+    store.heal();
+    assert_eq!(engine.drain(SECOND).await, 0);
+    assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Replayed(Ok(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_is_given_up_frees_its_key_within_a_lease() {
+    const MAX_RUN: Duration = Duration::from_mins(1);
+    let (store, engine) = engine_with(|builder| builder.max_run(MAX_RUN));
+    let effects = Effects::default();
+    store.fail(Step::Complete, usize::MAX, AWAY);
+    assert!(charge(call(&engine, "key", "a"), &effects).await.is_ok());
+    assert_eq!(engine.drain(MAX_RUN + SECOND).await, 0);
+    store.heal();
+    tokio::time::sleep(LEASE).await;
+    assert_eq!(charge(call(&engine, "key", "a"), &effects).await.unwrap(), Outcome::Fresh(Ok(2)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_takes_over_a_finished_answer_though_its_process_stood_still_for_longer_than_a_lease() {
     let (store, engine) = engine();
     let effects = Effects::default();

@@ -161,6 +161,21 @@ async fn a_handler_that_hangs_is_aborted_at_the_ceiling_and_its_key_is_free_but_
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_slow_claim_takes_nothing_of_the_time_that_a_handler_has() {
+    let (store, engine) = engine_with(|builder| builder.max_run(2 * SECOND));
+    let effects = Effects::default();
+    store.fail(Step::Claim, 1, Fault::SlowReply(3 * SECOND));
+    let work = {
+        let effects = effects.clone();
+        move |_| async move {
+            sleep(SECOND).await;
+            Ok::<_, String>(effects.happen())
+        }
+    };
+    assert_eq!(call(&engine, "key", "a").run(work).await.unwrap(), Outcome::Fresh(Ok(1)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_crash_blocks_the_key_for_the_lease_not_for_the_ttl() {
     let (_, engine) = engine();
     crash(call(&engine, "key", "a").lease(2 * SECOND)).await;

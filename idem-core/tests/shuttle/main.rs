@@ -6,6 +6,7 @@
 //! finds races that need one task to be very late. `IDEM_TEST_SCHEDULES=50000` tries more of both.
 #![cfg(all(idem_shuttle, feature = "memory"))]
 
+mod away;
 mod leases;
 mod leaving;
 mod planted;
