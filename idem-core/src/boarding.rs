@@ -2,6 +2,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::background;
 use crate::error::{Error, ErrorKind};
@@ -76,16 +77,30 @@ impl Flight {
     ///
     /// `None` where nothing is counted.
     pub(crate) async fn admit(&self) -> Result<Option<Token<'_>>, Error> {
-        let (Some(keys), Some(slot)) = (&self.engine().0.new_keys, self.slot()) else { return Ok(None) };
-        let left = match keys.take(slot) {
-            Ok(token) => return Ok(Some(token)),
+        let left = match self.take_token() {
+            Ok(token) => return Ok(token),
             Err(left) => left,
         };
         match self.try_look_up().await {
             Ok(Some(_)) => Ok(None),
-            Ok(None) => Err(Error::new(ErrorKind::TooManyKeys).retry_in(left).at(self.id())),
+            Ok(None) => Err(self.too_many_keys(left)),
             Err(error) => Err(Error::from_store(error).at(self.id())),
         }
+    }
+
+    /// Takes one of the new keys that the scope has left, or tells when there will be one.
+    ///
+    /// `None` where nothing is counted.
+    pub(crate) fn take_token(&self) -> Result<Option<Token<'_>>, Duration> {
+        match (&self.engine().0.new_keys, self.slot()) {
+            (Some(keys), Some(slot)) => keys.take(slot).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    /// The error for a new key where the scope has none left.
+    pub(crate) fn too_many_keys(&self, left: Duration) -> Error {
+        Error::new(ErrorKind::TooManyKeys).retry_in(left).at(self.id())
     }
 
     /// Asks for the claim, and asks again where the connection broke, or where the grant came so late that its lease

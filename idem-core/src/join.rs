@@ -29,8 +29,8 @@ impl<S: TransactionalStore> Call<Arc<S>> {
     ///
     /// # Errors
     ///
-    /// When the work must not be done and there is no answer to replay: [`ErrorKind`] says why. After
-    /// [`ErrorKind::StoreUnavailable`] the transaction can only be rolled back.
+    /// When the work must not be done and there is no answer to replay: [`ErrorKind`] says why. Nothing is claimed then, and
+    /// the transaction can go on; only after [`ErrorKind::StoreUnavailable`] it can but be rolled back.
     pub async fn claim_in<T: DeserializeOwned>(
         self,
         connection: &mut S::Connection,
@@ -39,14 +39,26 @@ impl<S: TransactionalStore> Call<Arc<S>> {
         let Begun::Flight(flight) = self.begin()? else {
             return Err(Error::new(ErrorKind::KeyRequired));
         };
-        let token = flight.admit().await?;
+        let token = flight.take_token();
         let active = flight.enter();
         let claimed = in_time(&flight, store.claim_in(connection, flight.id(), flight.asked())).await?;
         match claimed {
             Claimed::Granted { attempt } => {
-                spend(token, attempt);
-                let run = Run::new(flight.clone(), attempt);
-                Ok(Joined::Granted(Part { store, flight, run, _active: active }))
+                let granted = Part {
+                    run: Run::new(flight.clone(), attempt),
+                    store,
+                    flight: flight.clone(),
+                    _active: active,
+                };
+                match token {
+                    // Only the claim tells whether the key is new: a look beforehand would need a second connection.
+                    Err(left) if attempt == 1 => {
+                        granted.undo(connection).await?;
+                        return Err(flight.too_many_keys(left));
+                    }
+                    token => spend(token.unwrap_or_default(), attempt),
+                }
+                Ok(Joined::Granted(granted))
             }
             Claimed::Completed { answer, expires_in } => {
                 let stored = flight.opened(answer, expires_in)?;
@@ -108,6 +120,12 @@ impl<S: TransactionalStore> Part<S> {
     pub async fn fail(self, connection: &mut S::Connection) -> Result<(), Error> {
         let record = RecordEnd::Release(Release::KeepBinding(self.flight.policy().ttl));
         self.end(connection, Ending { record, writes: Writes::Undo }).await
+    }
+
+    /// Takes the claim back: nothing was written under it.
+    async fn undo(self, connection: &mut S::Connection) -> Result<(), Error> {
+        let record = RecordEnd::Release(self.flight.undoing());
+        self.end(connection, Ending { record, writes: Writes::Keep }).await
     }
 
     async fn end(self, connection: &mut S::Connection, ending: Ending) -> Result<(), Error> {

@@ -54,6 +54,25 @@ macro_rules! tests {
         }
 
         #[tokio::test]
+        async fn a_claim_beyond_the_limit_of_new_keys_takes_no_second_connection_and_leaves_nothing() {
+            let place = Place::new().await;
+            let (store, pool) = place.cramped().await;
+            let hour = Duration::from_hours(1);
+            let idem = Transactional::builder(store).max_new_keys(1, hour).build().unwrap();
+            fresh(call(&idem, "k", "payload").transact(pay).await).unwrap();
+            let mut tx = pool.begin().await.unwrap();
+            let refused = call(&idem, "new", "payload").claim_in::<String>(&mut tx).await;
+            assert_eq!(refused.unwrap_err().kind(), ErrorKind::TooManyKeys);
+            let replayed = call(&idem, "k", "payload").claim_in::<String>(&mut tx).await;
+            assert!(matches!(replayed, Ok(Joined::Replayed(ref text)) if text == "attempt 1"), "{replayed:?}");
+            sqlx::query("INSERT INTO ledger (entry) VALUES ('joined')").execute(&mut *tx).await.unwrap();
+            tx.commit().await.unwrap();
+            assert_eq!(place.entries().await, ["joined", "paid"]);
+            let other = place.engine().await;
+            assert_eq!(fresh(call(&other, "new", "another").transact(pay).await).unwrap(), "attempt 1");
+        }
+
+        #[tokio::test]
         async fn a_claim_in_the_transaction_of_another_is_undone_with_it() {
             let place = Place::new().await;
             let idem = place.engine().await;
