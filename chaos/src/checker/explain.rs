@@ -1,8 +1,12 @@
 //! Explanations: why a key was run again.
 
 use super::subject::Subject;
-use crate::clock::Micros;
-use crate::history::{Fault, History, Operation, Run, Target};
+use crate::clock::{MILLI, Micros};
+use crate::history::{Fate, Fault, History, Operation, Run, Target};
+
+/// How far the clock of a store may be from ours within a lease: stores count milliseconds, and a clock that is adjusted
+/// runs some thousandth faster or slower. All of them are the clock of one machine.
+const CLOCKS: Micros = 10 * MILLI;
 
 /// Why.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,8 +36,9 @@ pub(super) fn explain(subject: &Subject<'_>, first: &Run, second: &Run, history:
 /// The same for a record that nobody has forgotten.
 fn explain_by_record(subject: &Subject<'_>, first: &Run, second: &Run, history: &History) -> Option<Why> {
     let terms = &history.terms;
-    // Its lease counts from before its claim was sent, and claims may take long, too.
-    let claimed = claimed(subject, first, history);
+    // Its lease counts from its claim, which may take as long as a step, too.
+    let granted = granted(subject, first, history);
+    let claimed = granted.max(first.begun.saturating_sub(terms.time_out));
     let overlaps = |fault: &&Fault, until| fault.begun <= until && fault.healed >= claimed;
     let mut faults = history.faults.iter();
     // Who counts attempts has not forgotten; and what was replayed is stored.
@@ -44,6 +49,10 @@ fn explain_by_record(subject: &Subject<'_>, first: &Run, second: &Run, history: 
     if first.ended.is_some_and(|(at, failed)| failed && at <= second.begun + terms.margin) {
         return Some(Why::Failed);
     }
+    // A fault ends no lease: one that was not given back is over when it is over. Renewal only lengthens it.
+    if second.begun + CLOCKS < granted + terms.lease {
+        return None;
+    }
     // A fault after an answer was stored explains nothing. It is stored within a step once the run has ended, and before
     // anybody is told, unless a fault has begun by then.
     let stored = first.ended.map_or(second.begun, |(at, _)| at + terms.time_out);
@@ -53,13 +62,17 @@ fn explain_by_record(subject: &Subject<'_>, first: &Run, second: &Run, history: 
     faults.any(|fault| concerns(fault.target) && overlaps(&fault, until)).then_some(Why::Fault)
 }
 
-/// The earliest that a run may have been claimed: when it was asked for, and no longer ago than a step may take.
-fn claimed(subject: &Subject<'_>, run: &Run, history: &History) -> Micros {
-    let earliest = run.begun.saturating_sub(history.terms.time_out);
+/// The earliest that the lease of a run may have begun: not before somebody asked for it who may still have been served
+/// when it ran. Who was answered before was not; who has hung up is, for no longer than a step may take.
+fn granted(subject: &Subject<'_>, run: &Run, history: &History) -> Micros {
     let asked = subject.requests.iter().filter(|request| {
+        let served_until = match request.fate {
+            Fate::Answered { .. } => request.ended,
+            Fate::Lost(_) => request.ended + history.terms.time_out,
+        };
         request.process == run.process
             && request.payload == run.payload
-            && (earliest..=run.begun).contains(&request.sent)
+            && (request.sent..=served_until).contains(&run.begun)
     });
     asked.map(|request| request.sent).min().unwrap_or(run.begun)
 }

@@ -169,6 +169,52 @@ fn a_fault_that_kept_the_claim_waiting_explains_what_came_of_its_short_lease() {
 }
 
 #[test]
+fn a_take_over_sooner_than_the_lease_was_over_is_found_whatever_broke() {
+    for operation in [Operation::Plain, Operation::Derived] {
+        let mut told = Told::of(operation);
+        told.run("r1", "a", 1, [10, 20, 30])
+            .that(|run| run.ended = None)
+            .fault(Target::Process(0), [25, 900]);
+        // It was asked for at 5, so its lease was not over before 1,005.
+        told.refused("a", 503, "", [5, 40]).run("r2", "a", 2, [990, 1_010, 1_020]);
+        assert_eq!(told.rules(), [Rule::RunExplained], "{operation:?}");
+        told.that(|run| run.begun = 1_000_000);
+        assert_eq!(told.rules(), [], "{operation:?}");
+    }
+}
+
+#[test]
+fn a_lease_may_have_begun_as_early_as_somebody_asked_who_was_served_still() {
+    let mut told = Told::of(Operation::Plain);
+    told.fault(Target::Store, [100, 900]).run("r1", "a", 1, [950, 960, 970]);
+    told.run("r2", "a", 2, [1_200, 1_210, 1_220]);
+    assert_eq!(told.rules(), [Rule::RunExplained]);
+    // Who waits may have been granted it at once.
+    told.refused("a", 503, "", [150, 980]);
+    assert_eq!(told.rules(), []);
+    // Who was told something else before it ran was not.
+    told.history.requests[0].ended = 940_000;
+    assert_eq!(told.rules(), [Rule::RunExplained]);
+    // Who has hung up may have been.
+    told.history.requests[0].fate = Fate::Lost("hung up".to_owned());
+    assert_eq!(told.rules(), []);
+    // Who has asked another process has not.
+    told.history.requests[0].process = 1;
+    assert_eq!(told.rules(), [Rule::RunExplained]);
+}
+
+#[test]
+fn a_failover_may_forget_a_lease_that_is_not_over() {
+    let mut told = Told::of(Operation::Plain);
+    told.run("r1", "a", 1, [10, 20, 30]).fault(Target::Store, [15, 400]);
+    told.run("r2", "a", 2, [500, 510, 520]);
+    assert_eq!(told.rules(), [Rule::RunExplained]);
+    told.history.faults[0].forgets = true;
+    let verdict = check(&told.history);
+    assert_eq!((verdict.violations, verdict.forgotten, verdict.take_overs), (Vec::new(), 1, 0));
+}
+
+#[test]
 fn no_fault_explains_a_run_after_a_replay() {
     let mut told = good(Operation::Plain);
     told.fault(Target::Store, [15, 2_000]).run("r2", "a", 2, [1_100, 1_110, 1_120]);
