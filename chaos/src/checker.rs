@@ -22,6 +22,8 @@ use subject::Subject;
 /// What the checker found.
 #[derive(Debug, Clone, Default)]
 pub struct Verdict {
+    /// How many keys were judged to their end: those that ran, and of whose success somebody was told.
+    pub judged: usize,
     /// What is wrong.
     pub violations: Vec<Violation>,
     /// How many runs took over from one that a fault had ended.
@@ -32,6 +34,28 @@ pub struct Verdict {
     pub forgotten: usize,
     /// How many answers were delivered while the store was away, and then not stored, since another took over.
     pub overtaken: usize,
+}
+
+/// What a verdict comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Conclusion {
+    /// Every promise was kept.
+    Kept,
+    /// At least one was not.
+    Broken,
+    /// There was nothing to judge, so that nothing is known: no key has run, or the history has no end.
+    JudgedNothing,
+}
+
+impl Verdict {
+    /// What it comes to.
+    pub fn conclusion(&self) -> Conclusion {
+        match (self.violations.is_empty(), self.judged) {
+            (false, _) => Conclusion::Broken,
+            (true, 0) => Conclusion::JudgedNothing,
+            (true, _) => Conclusion::Kept,
+        }
+    }
 }
 
 /// Judges a history. While the machine runs (`healed` is `None`), what only its end can tell is left out.
@@ -50,6 +74,8 @@ pub fn check(history: &History) -> Verdict {
     for (key, mut subject) in subjects {
         subject.requests.sort_by_key(|request| request.sent);
         subject.runs.sort_by_key(|run| run.begun);
+        let has_succeeded = !subject.runs.is_empty() && subject.successes().next().is_some();
+        verdict.judged += usize::from(has_succeeded && history.healed.is_some());
         let lives = life::lives(key, &subject, history);
         effects::check(key, &subject, &lives, history, &mut verdict);
         answers::check(key, &subject, &lives, history, &mut verdict);

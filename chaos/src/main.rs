@@ -1,11 +1,11 @@
 //! A machine that breaks services and stores under load. `cargo run -p chaos -- --help` says what it can be told.
 
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{self, BufReader};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use chaos::checker::{Verdict, check, story};
+use chaos::checker::{Conclusion, Verdict, check, story};
 use chaos::history::History;
 use chaos::machine::{self, keys_of};
 use chaos::options::Options;
@@ -81,10 +81,10 @@ async fn machine(options: &Options) -> ExitCode {
 
 /// Tells what is wrong, with all that happened to some of its keys.
 fn tell(history: &History, verdict: &Verdict) -> ExitCode {
-    let Verdict { violations, take_overs, repeated_effects, forgotten, overtaken } = verdict;
+    let Verdict { judged, violations, take_overs, repeated_effects, forgotten, overtaken } = verdict;
     println!(
-        "{} violations; {take_overs} take-overs, {repeated_effects} repeated effects, {forgotten} forgotten, \
-         {overtaken} overtaken",
+        "{} violations in {judged} keys; {take_overs} take-overs, {repeated_effects} repeated effects, \
+         {forgotten} forgotten, {overtaken} overtaken",
         violations.len(),
     );
     for violation in violations {
@@ -93,7 +93,13 @@ fn tell(history: &History, verdict: &Verdict) -> ExitCode {
     for key in keys_of(verdict).iter().take(STORIES) {
         println!("\n{}", story(history, key));
     }
-    if violations.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    match verdict.conclusion() {
+        Conclusion::Kept => ExitCode::SUCCESS,
+        Conclusion::Broken => ExitCode::FAILURE,
+        Conclusion::JudgedNothing => failed(&io::Error::other(
+            "judged nothing: no key has run and succeeded, or the history ends before everything had healed",
+        )),
+    }
 }
 
 fn failed(error: &(dyn std::error::Error + 'static)) -> ExitCode {

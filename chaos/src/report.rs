@@ -64,6 +64,7 @@ impl Report {
             row("effects repeated by them, in lease mode alone", verdict.repeated_effects.to_string()),
             row("answers given while the store was away, and overtaken", verdict.overtaken.to_string()),
             row("runs after a failover forgot another", verdict.forgotten.to_string()),
+            row("keys judged", verdict.judged.to_string()),
             row("**violations**", format!("**{}**", verdict.violations.len())),
         ];
         Self { rows, faults }

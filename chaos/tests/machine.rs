@@ -1,8 +1,9 @@
 //! The whole machine for some seconds: nothing is wrong with idem, and something is found where idem is left out.
 
 use std::path::PathBuf;
+use std::process::Command;
 
-use chaos::checker::{Rule, story};
+use chaos::checker::{Conclusion, Rule, story};
 use chaos::machine::{self, Outcome, keys_of};
 use chaos::options::Options;
 use chaos::service::Broken;
@@ -28,6 +29,7 @@ async fn nothing_is_wrong(store: &str, minutes: f64, of_store: &[&str]) {
     let outcome = run(store, minutes, Broken::Not).await;
     let stories: Vec<_> = keys_of(&outcome.verdict).iter().map(|key| story(&outcome.history, key)).collect();
     assert_eq!(outcome.verdict.violations, [], "{}", stories.join("\n"));
+    assert_eq!(outcome.verdict.conclusion(), Conclusion::Kept);
     for kind in ["service kill", "service pause", "service restart"].iter().chain(of_store) {
         assert!(outcome.report.faults.contains_key(*kind), "no {kind} in {:?}", outcome.report.faults);
     }
@@ -63,4 +65,13 @@ async fn leases_that_are_too_short_are_found() {
     let outcome = run("redis", 0.15, Broken::ShortLease).await;
     let found: Vec<_> = outcome.verdict.violations.iter().map(|violation| violation.rule).collect();
     assert!(found.contains(&Rule::RunExplained), "{found:?}\n{}", outcome.report);
+}
+
+#[test]
+fn a_history_of_nothing_is_an_error() {
+    let history = tempfile::NamedTempFile::new().expect("a file");
+    let mut judge = Command::new(env!("CARGO_BIN_EXE_chaos"));
+    let judged = judge.arg("judge").arg(history.path()).output().expect("a program");
+    assert_eq!(judged.status.code(), Some(2), "{judged:?}");
+    assert!(String::from_utf8_lossy(&judged.stderr).contains("judged nothing"), "{judged:?}");
 }

@@ -154,12 +154,11 @@ fn may_be_bound_to_another(key: &Key, subject: &Subject<'_>, asked: &Request, hi
     by_run || by_claim
 }
 
-/// After healing: a final answer, and in time.
+/// After healing: it was asked for, and there was a final answer, and in time.
 pub(super) fn check_end(key: &Key, subject: &Subject<'_>, history: &History, verdict: &mut Verdict) {
-    if history.healed.is_none() {
-        return;
-    }
-    let last: Vec<_> = subject.requests.iter().filter(|request| request.is_last).collect();
+    let Some(healed) = history.healed else { return };
+    let mut last = subject.requests.clone();
+    last.retain(|request| request.is_last && request.sent >= healed);
     let first = last.first().map(|request| request.sent);
     let answered = last.iter().find(|request| request.fate.is_final()).map(|request| request.ended);
     let what = match (first, answered) {
@@ -168,7 +167,7 @@ pub(super) fn check_end(key: &Key, subject: &Subject<'_>, history: &History, ver
             format!("a final answer only {} ms after healing", (answered - first) / 1_000)
         }
         (Some(_), None) => format!("no final answer after healing in {} requests", last.len()),
-        (None, _) => return,
+        (None, _) => "nobody asked for it after healing".to_owned(),
     };
     verdict.violations.push(Violation { rule: Rule::NothingStuck, key: key.clone(), what });
 }

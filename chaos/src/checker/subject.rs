@@ -32,9 +32,29 @@ impl<'a> Subject<'a> {
         })
     }
 
-    /// The successes that a run has given, as its body says.
+    /// The successes that a run has given, as their bodies say. Those of `derived` name the payment, which is the same for
+    /// all runs: a first answer is that of the one run that there was in its process meanwhile, and a replay that of every
+    /// run before it.
     pub(super) fn successes_of(&self, run: &Run) -> impl Iterator<Item = Success<'a>> {
-        self.successes().filter(move |success| body_of(success.body).0 == run.id)
+        self.successes().filter(move |success| {
+            let Success { request, body, replayed } = success;
+            match run.key.operation {
+                Operation::Derived if *replayed => {
+                    run.payload == request.payload && run.begun <= request.ended
+                }
+                Operation::Derived => self.only_run_during(request).is_some_and(|only| only.id == run.id),
+                _ => body_of(body).0 == run.id,
+            }
+        })
+    }
+
+    /// The run that a request was waiting for, if there is no doubt which.
+    fn only_run_during(&self, request: &Request) -> Option<&'a Run> {
+        let waited = request.sent..=request.ended;
+        let mut runs = self.runs.iter().filter(|run| {
+            run.process == request.process && run.payload == request.payload && waited.contains(&run.begun)
+        });
+        runs.next().filter(|_| runs.next().is_none()).copied()
     }
 }
 

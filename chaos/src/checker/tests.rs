@@ -1,6 +1,6 @@
 //! The checker over histories by hand: a good one of each operation, and each promise broken.
 
-use super::{Rule, check, story};
+use super::{Conclusion, Rule, check, story};
 use crate::clock::{Micros, SECOND};
 use crate::history::{Fate, Fault, History, Key, Operation, Payment, Request, Run, Target};
 
@@ -15,7 +15,13 @@ struct Told {
 impl Told {
     fn of(operation: Operation) -> Self {
         let key = Key { operation, name: "key".to_owned(), ttl: TTL };
-        Self { history: History { healed: Some(60 * SECOND), ..History::default() }, key }
+        Self { history: History::default(), key }
+    }
+
+    /// Everything has healed, and who asks from now on sees what became of the key.
+    fn healed(&mut self, at: u64) -> &mut Self {
+        self.history.healed = Some(at * 1_000);
+        self
     }
 
     fn run(&mut self, id: &str, payload: &str, attempt: u32, [begun, effect, ended]: [u64; 3]) -> &mut Self {
@@ -108,11 +114,34 @@ fn good(operation: Operation) -> Told {
     told
 }
 
+/// The same, to its end.
+fn good_to_the_end(operation: Operation) -> Told {
+    let mut told = good(operation);
+    told.healed(45).last();
+    told
+}
+
 #[test]
 fn one_run_with_its_answer_and_a_replay_is_right() {
     for operation in Operation::ALL {
-        assert_eq!(good(operation).rules(), [], "{operation:?}");
+        let told = good_to_the_end(operation);
+        assert_eq!(told.rules(), [], "{operation:?}");
+        assert_eq!(check(&told.history).conclusion(), Conclusion::Kept, "{operation:?}");
     }
+}
+
+#[test]
+fn a_history_of_nothing_is_not_right() {
+    let nothing = History { healed: Some(SECOND), ..History::default() };
+    assert_eq!(check(&nothing).conclusion(), Conclusion::JudgedNothing);
+    // Nobody has run.
+    let mut refused = Told::of(Operation::Plain);
+    refused.healed(60).asked("b", [50, 70], Fate::Lost("hung up".to_owned()));
+    refused.refused("a", 422, "idempotency_conflict", [70, 80]).last();
+    assert_eq!(check(&refused.history).conclusion(), Conclusion::JudgedNothing);
+    // It ends before everything had healed.
+    let cut = good(Operation::Plain);
+    assert_eq!(check(&cut.history).conclusion(), Conclusion::JudgedNothing);
 }
 
 #[test]
@@ -258,7 +287,7 @@ fn a_run_that_was_not_committed_never_was() {
 
 #[test]
 fn a_success_that_was_not_committed_is_found() {
-    let mut told = good(Operation::Transaction);
+    let mut told = good_to_the_end(Operation::Transaction);
     told.that(|run| run.effect = None);
     assert_eq!(told.rules(), [Rule::EffectAnswered]);
 }
@@ -282,6 +311,33 @@ fn a_take_over_reaches_a_payment_under_the_same_derived_key() {
     let mut told = Told::of(Operation::Derived);
     told.run("r1", "a", 1, [10, 20, 30]).that(|run| run.ended = None).fault(Target::Process(0), [25, 900]);
     told.paid("d", "p1", 15).run("r2", "a", 2, [1_100, 1_110, 1_120]).told("p1", "a", [1_050, 1_130]);
+    assert_eq!(told.rules(), []);
+}
+
+#[test]
+fn a_take_over_after_an_answer_by_a_system_that_deduplicates_is_found() {
+    let mut told = good(Operation::Derived);
+    told.fault(Target::Store, [50, 900]).run("r2", "a", 2, [1_100, 1_110, 1_120]);
+    // The fault came after it was told, and the replay after it was stored.
+    assert_eq!(told.rules(), [Rule::RunExplained]);
+    told.history.faults[0].begun = 15_000;
+    assert_eq!(told.rules(), [Rule::RunExplained]);
+    told.history.requests.pop();
+    assert_eq!(told.rules(), []);
+    told.history.faults[0].begun = 50_000;
+    assert_eq!(told.rules(), [Rule::RunExplained]);
+}
+
+#[test]
+fn an_answer_by_a_system_that_deduplicates_is_of_neither_of_two_runs_that_may_have_given_it() {
+    let mut told = Told::of(Operation::Derived);
+    told.paid("d", "p1", 9).run("r1", "a", 1, [5, 10, 15]).fault(Target::Store, [12, 900]);
+    told.run("r2", "a", 2, [1_010, 1_020, 1_030]).told("p1", "a", [1_005, 1_050]);
+    // The answer of the second was told before this fault.
+    told.fault(Target::Store, [1_100, 1_900]).run("r3", "a", 3, [2_020, 2_030, 2_040]);
+    assert_eq!(told.rules(), [Rule::RunExplained]);
+    // It may also have been that of the first.
+    told.history.requests[0].sent = 0;
     assert_eq!(told.rules(), []);
 }
 
@@ -437,11 +493,11 @@ fn an_answer_that_the_operation_does_not_declare_is_found() {
 #[test]
 fn a_key_that_is_stuck_after_healing_is_found() {
     let mut told = good(Operation::Plain);
-    told.refused("a", 409, "idempotency_in_flight", [61_000, 61_010]).last();
+    told.healed(60_000).refused("a", 409, "idempotency_in_flight", [61_000, 61_010]).last();
     assert_eq!(told.rules(), [Rule::NothingStuck]);
     // A final answer in time is what is asked for, and one too late is not.
     let mut late = Told::of(Operation::Plain);
-    late.refused("a", 409, "idempotency_in_flight", [61_000, 61_010]).last();
+    late.healed(60_000).refused("a", 409, "idempotency_in_flight", [61_000, 61_010]).last();
     late.run("r1", "a", 1, [80_000, 80_010, 80_020]).told("r1", "a", [79_000, 80_030]).last();
     assert_eq!(late.rules(), [Rule::NothingStuck]);
     late.history.terms.patience = 20 * SECOND;
@@ -449,10 +505,21 @@ fn a_key_that_is_stuck_after_healing_is_found() {
 }
 
 #[test]
+fn a_key_that_nobody_asked_for_after_healing_is_found() {
+    let mut told = good(Operation::Plain);
+    told.healed(45);
+    assert_eq!(told.rules(), [Rule::NothingStuck]);
+    told.last();
+    assert_eq!(told.rules(), []);
+    // Who asks before does not see what became of it.
+    told.healed(55);
+    assert_eq!(told.rules(), [Rule::NothingStuck]);
+}
+
+#[test]
 fn what_only_the_end_can_tell_is_left_out_before() {
     let mut told = good(Operation::Transaction);
     told.that(|run| run.effect = None);
-    told.history.healed = None;
     assert_eq!(told.rules(), []);
 }
 
