@@ -14,6 +14,7 @@ pub mod journal;
 pub mod machine;
 pub mod nemesis;
 pub mod options;
+pub mod ping;
 pub mod plot;
 pub mod processes;
 pub mod progress;

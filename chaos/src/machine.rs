@@ -81,7 +81,8 @@ pub async fn run(
         time_out_ms: terms.time_out / 1_000,
         broken: options.broken,
     };
-    let transactions = ["sqlite", "postgres", "mysql"].iter().any(|sql| victim.url().starts_with(sql));
+    let transactions =
+        ["sqlite", "postgres", "mysql", "mariadb"].iter().any(|sql| victim.url().starts_with(sql));
     let count = if is_memory { 1 } else { options.processes.max(1) };
     let mut processes = Processes::start_all(program, service, count, &out.join("service.log"))?;
     processes.wait_until_all_listen().await;
@@ -173,14 +174,8 @@ pub fn assemble(
 ) -> std::io::Result<History> {
     let (mut runs, stalls) = journal::read(journal)?;
     let Recorded { requests, payments, mut faults } = recorded;
-    let is_injected = |stall: &Fault| {
-        faults.iter().any(|fault| {
-            (fault.target == stall.target || fault.target == Target::Store)
-                && fault.begun <= stall.healed
-                && fault.healed >= stall.begun
-        })
-    };
-    let stalls: Vec<_> = stalls.into_iter().filter(|stall| !is_injected(stall)).collect();
+    let stalls: Vec<_> =
+        stalls.into_iter().filter_map(|stall| not_injected(stall, &faults, &terms)).collect();
     faults.extend(stalls);
     let healed = end.as_ref().map(|(healed, _)| *healed);
     let committed: HashMap<_, usize> =
@@ -201,10 +196,46 @@ pub fn assemble(
     Ok(History { terms, requests, runs, payments, faults, healed })
 }
 
+/// What is left of a stall after the faults that the machine has injected: they explain it as long as they last.
+fn not_injected(mut stall: Fault, injected: &[Fault], terms: &Terms) -> Option<Fault> {
+    for fault in injected {
+        let concerns = fault.target == stall.target || fault.target == Target::Store;
+        if concerns && fault.begun <= stall.healed && fault.healed >= stall.begun {
+            stall.begun = fault.healed;
+        }
+    }
+    (stall.begun.saturating_add(terms.margin) < stall.healed).then_some(stall)
+}
+
 /// The keys of what is wrong, each once.
 pub fn keys_of(verdict: &Verdict) -> Vec<Key> {
     let mut keys: Vec<_> = verdict.violations.iter().map(|violation| violation.key.clone()).collect();
     keys.sort();
     keys.dedup();
     keys
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::SECOND;
+
+    #[test]
+    fn what_a_fault_explains_is_no_stall_and_what_lasts_longer_is() {
+        let terms = Terms::default();
+        let fault = |kind: &str, target, [begun, healed]: [u64; 2]| Fault {
+            kind: kind.to_owned(),
+            target,
+            begun: begun * SECOND,
+            healed: healed * SECOND,
+            forgets: false,
+        };
+        let stall = |times| fault(Fault::STALL, Target::Process(0), times);
+        let paused = [fault("pause", Target::Process(0), [10, 20]), fault("hold", Target::Store, [18, 25])];
+        assert_eq!(not_injected(stall([11, 25]), &paused, &terms), None);
+        assert_eq!(not_injected(stall([11, 28]), &paused, &terms), Some(stall([25, 28])));
+        assert_eq!(not_injected(stall([30, 31]), &paused, &terms), Some(stall([30, 31])));
+        let of_another = [fault("pause", Target::Process(1), [10, 20])];
+        assert_eq!(not_injected(stall([11, 15]), &of_another, &terms), Some(stall([11, 15])));
+    }
 }

@@ -119,6 +119,7 @@ impl Processes {
                 Broken::Not => "not",
                 Broken::WithoutIdem => "without-idem",
                 Broken::ShortLease => "short-lease",
+                Broken::Late => "late",
             },
         ]);
         let log = self.log.try_clone().expect("a file");

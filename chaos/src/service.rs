@@ -2,16 +2,16 @@
 
 mod app;
 mod handlers;
+mod late;
 mod ledger;
-mod observed;
 mod opened;
+mod stalls;
 mod transaction;
 
 use std::error::Error;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::thread;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
@@ -20,12 +20,12 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::sleep;
 
-use crate::clock::{MILLI, now};
-use crate::history::{Fault, Target};
-use crate::journal::{Entry, Journal};
+use crate::journal::Journal;
+use crate::ping::Ping;
 use app::App;
 pub use app::{Ask, Pay};
 use opened::Opened;
+use stalls::Stalls;
 
 /// What is wrong with the service, so that the checker has something to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
@@ -37,6 +37,8 @@ pub enum Broken {
     WithoutIdem,
     /// Leases are a tenth of what a run takes, and cannot be renewed, since handlers block their thread.
     ShortLease,
+    /// Answers and renewals reach the store half a lease after the lease, though nothing is slow.
+    Late,
 }
 
 /// What a process is told.
@@ -81,11 +83,15 @@ pub async fn serve(options: ServiceOptions) -> Result<(), Box<dyn Error + Send +
     }
     let mut terminate = signal(SignalKind::terminate())?;
     let journal = Arc::new(Journal::open(&options.journal)?);
-    watch_stalls(&options, Arc::clone(&journal))?;
+    let stalls = Stalls::new(&options, Arc::clone(&journal));
+    stalls.clone().watch_machine()?;
     let app = tokio::select! {
         app = open(&options, &journal) => app,
         _ = terminate.recv() => return Ok(()),
     };
+    if let Some(ping) = Ping::of(&options.store) {
+        stalls.watch_store(ping)?;
+    }
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     println!("listening on {}", listener.local_addr()?);
     let idem = app.idem.clone();
@@ -103,37 +109,11 @@ pub async fn serve(options: ServiceOptions) -> Result<(), Box<dyn Error + Send +
 /// Opens the store, which may be away just now.
 async fn open(options: &ServiceOptions, journal: &Arc<Journal>) -> App {
     loop {
-        match Opened::open(options, journal).await {
+        match Opened::open(options).await {
             Ok(opened) => return App::new(options, opened, Arc::clone(journal)),
             Err(error) => eprintln!("process {}: {error}", options.process),
         }
         // A store tells nobody that it is back.
         sleep(Duration::from_millis(100)).await;
     }
-}
-
-/// Writes down when this process was not served by the machine.
-fn watch_stalls(options: &ServiceOptions, journal: Arc<Journal>) -> std::io::Result<()> {
-    let target = Target::Process(options.process);
-    let long = options.lease_ms * MILLI / 4;
-    thread::Builder::new().name("stalls".to_owned()).spawn(move || {
-        let mut before = now();
-        loop {
-            // Time itself is what is watched.
-            thread::sleep(Duration::from_millis(20));
-            let after = now();
-            if after - before > long {
-                let kind = Fault::STALL.to_owned();
-                journal.add(&Entry::Stall(Fault {
-                    kind,
-                    target,
-                    begun: before,
-                    healed: after,
-                    forgets: false,
-                }));
-            }
-            before = after;
-        }
-    })?;
-    Ok(())
 }

@@ -14,12 +14,16 @@ use tokio::runtime::Handle;
 
 use crate::dice::Dice;
 use crate::nemesis::Kind;
+use crate::ping::look_for;
 use crate::way::{Mood, Way};
 
 type Anything = Box<dyn Error + Send + Sync>;
 
 /// What a single server of Redis keeps through a kill: everything that it has acknowledged.
 const KEEP_ALL: [&str; 2] = ["appendonly yes", "appendfsync always"];
+
+/// How URLs of servers begin that others have started. The way to them is broken, so that they must not hide what is said.
+const SCHEMES: [&str; 5] = ["postgres://", "postgresql://", "mysql://", "mariadb://", "redis://"];
 
 /// A store, in good order until it is harmed.
 #[derive(Debug)]
@@ -56,7 +60,7 @@ impl Victim {
     ///
     /// # Errors
     ///
-    /// When there is no such store.
+    /// When there is no such store, or it cannot be reached.
     ///
     /// # Panics
     ///
@@ -100,16 +104,23 @@ impl Victim {
                 let url = format!("redis-sentinel:{}@{}", all.name(), all.urls().join(","));
                 new(url, Servers::Sentinels(all, None), None)
             }
-            given if given.contains("://") && !given.starts_with("sqlite:") => {
+            given if SCHEMES.iter().any(|scheme| given.starts_with(scheme)) => {
+                look_for(given).await.map_err(|error| format!("the store cannot be reached: {error}"))?;
                 let (url, way) = through_a_way(given, "").await?;
                 new(url, Servers::None, Some(way))
             }
             given if given.starts_with("sqlite:") => {
                 let path = given["sqlite:".len()..].trim_start_matches("//");
+                let there = look_for(&format!("sqlite:{path}")).await;
+                there.map_err(|error| format!("the file `{path}` cannot be used: {error}"))?;
                 let options = SqliteConnectOptions::new().filename(path);
                 let folder = tempfile::Builder::new().prefix("idem-chaos-").tempdir()?;
                 let file = SqliteFile { folder, options, locked: None };
                 new(format!("sqlite:{path}"), Servers::Sqlite(file), None)
+            }
+            // It may hold a password.
+            other if other.contains("://") => {
+                return Err(format!("a URL here begins with {} or sqlite:", SCHEMES.join(", ")).into());
             }
             other => return Err(format!("there is no store `{other}`").into()),
         })

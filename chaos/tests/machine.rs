@@ -1,5 +1,6 @@
 //! The whole machine for some seconds: nothing is wrong with idem, and something is found where idem is left out.
 
+use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -67,6 +68,13 @@ async fn leases_that_are_too_short_are_found() {
     assert!(found.contains(&Rule::RunExplained), "{found:?}\n{}", outcome.report);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_idem_that_waits_is_not_excused_by_its_own_waiting() {
+    let outcome = run("redis", 0.2, Broken::Late).await;
+    let found: Vec<_> = outcome.verdict.violations.iter().map(|violation| violation.rule).collect();
+    assert!(found.contains(&Rule::RunExplained), "{found:?}\n{}", outcome.report);
+}
+
 #[test]
 fn a_history_of_nothing_is_an_error() {
     let history = tempfile::NamedTempFile::new().expect("a file");
@@ -74,4 +82,27 @@ fn a_history_of_nothing_is_an_error() {
     let judged = judge.arg("judge").arg(history.path()).output().expect("a program");
     assert_eq!(judged.status.code(), Some(2), "{judged:?}");
     assert!(String::from_utf8_lossy(&judged.stderr).contains("judged nothing"), "{judged:?}");
+}
+
+#[test]
+fn a_store_that_is_not_there_is_an_error() {
+    // Nobody listens on the port of a listener that is gone.
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("an address").port();
+    drop(listener);
+    for (store, says) in [
+        (format!("redis://127.0.0.1:{port}"), "cannot be reached"),
+        (format!("postgres://nobody@127.0.0.1:{port}/nothing"), "cannot be reached"),
+        (format!("mysql://nobody@127.0.0.1:{port}/nothing"), "cannot be reached"),
+        ("sqlite:/no/such/folder/store.db".to_owned(), "cannot be used"),
+        ("http://127.0.0.1/".to_owned(), "a URL here begins with"),
+        ("nothing".to_owned(), "there is no store `nothing`"),
+    ] {
+        let out = tempfile::tempdir().expect("a folder");
+        let mut machine = Command::new(env!("CARGO_BIN_EXE_chaos"));
+        let ended =
+            machine.args(["--store", &store]).arg("--out").arg(out.path()).output().expect("a program");
+        assert_eq!(ended.status.code(), Some(2), "{store}: {ended:?}");
+        assert!(String::from_utf8_lossy(&ended.stderr).contains(says), "{store}: {ended:?}");
+    }
 }

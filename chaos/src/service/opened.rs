@@ -1,7 +1,6 @@
 //! Opened: a store with its engines, and the ledger beside it.
 
 use std::error::Error;
-use std::sync::Arc;
 use std::time::Duration;
 
 use idem::{
@@ -12,10 +11,9 @@ use sqlx::mysql::MySqlPoolOptions;
 use sqlx::postgres::PgPoolOptions;
 use sqlx::sqlite::{SqliteConnectOptions, SqlitePoolOptions};
 
+use super::late::Late;
 use super::ledger::Ledger;
-use super::observed::Observed;
 use super::{Broken, ServiceOptions};
-use crate::journal::Journal;
 
 /// An engine that knows its database.
 #[derive(Debug, Clone)]
@@ -27,7 +25,7 @@ pub(super) enum Engine {
 
 #[derive(Debug, Clone)]
 pub(super) struct Opened {
-    /// The engine of lease mode, whose steps are observed.
+    /// The engine of lease mode.
     pub(super) idem: Idempotency,
     /// That of transaction mode, where there is one.
     pub(super) engine: Option<Engine>,
@@ -35,35 +33,32 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    pub(super) async fn open(
-        options: &ServiceOptions,
-        journal: &Arc<Journal>,
-    ) -> Result<Self, Box<dyn Error + Send + Sync>> {
+    pub(super) async fn open(options: &ServiceOptions) -> Result<Self, Box<dyn Error + Send + Sync>> {
         let time_out = Duration::from_millis(options.time_out_ms);
         let (kind, place) = options.store.split_once(':').unwrap_or((&options.store, ""));
         let (idem, engine, ledger) = match kind {
-            "memory" => (lease_engine(options, journal, MemoryStore::new())?, None, Ledger::Nowhere),
+            "memory" => (lease_engine(options, MemoryStore::new())?, None, Ledger::Nowhere),
             "sqlite" => {
                 let store = SqliteStore::builder().file(place).timeout(time_out).open().await?;
                 let file = SqliteConnectOptions::new().filename(place);
                 let pool = SqlitePoolOptions::new().max_connections(1).connect_with(file).await?;
                 let engine = configure(options, Transactional::builder(store.clone())).build()?;
                 let engine = Some(Engine::Sqlite(engine));
-                (lease_engine(options, journal, store)?, engine, Ledger::Sqlite(pool))
+                (lease_engine(options, store)?, engine, Ledger::Sqlite(pool))
             }
-            "postgres" => {
+            "postgres" | "postgresql" => {
                 let store = PostgresStore::builder().url(&options.store).timeout(time_out).open().await?;
                 let pool = PgPoolOptions::new().max_connections(1).connect(&options.store).await?;
                 let engine = configure(options, Transactional::builder(store.clone())).build()?;
                 let engine = Some(Engine::Postgres(engine));
-                (lease_engine(options, journal, store)?, engine, Ledger::Postgres(pool))
+                (lease_engine(options, store)?, engine, Ledger::Postgres(pool))
             }
-            "mysql" => {
+            "mysql" | "mariadb" => {
                 let store = MySqlStore::builder().url(&options.store).timeout(time_out).open().await?;
                 let pool = MySqlPoolOptions::new().max_connections(1).connect(&options.store).await?;
                 let engine = configure(options, Transactional::builder(store.clone())).build()?;
                 let engine = Some(Engine::MySql(engine));
-                (lease_engine(options, journal, store)?, engine, Ledger::MySql(pool))
+                (lease_engine(options, store)?, engine, Ledger::MySql(pool))
             }
             _ => {
                 let builder = match (kind, place.split_once('@')) {
@@ -74,7 +69,7 @@ impl Opened {
                     _ => RedisStore::builder().url(&options.store),
                 };
                 let store = builder.timeout(time_out).open().await?;
-                (lease_engine(options, journal, store)?, None, Ledger::Nowhere)
+                (lease_engine(options, store)?, None, Ledger::Nowhere)
             }
         };
         ledger.create().await?;
@@ -82,12 +77,11 @@ impl Opened {
     }
 }
 
-fn lease_engine(
-    options: &ServiceOptions,
-    journal: &Arc<Journal>,
-    store: impl Store,
-) -> Result<Idempotency, idem::Error> {
-    let store = Observed::new(store, options, Arc::clone(journal));
+fn lease_engine(options: &ServiceOptions, store: impl Store) -> Result<Idempotency, idem::Error> {
+    if options.broken == Broken::Late {
+        let by = Duration::from_millis(options.lease_ms * 3 / 2);
+        return configure(options, Idempotency::builder(Late { store, by })).build();
+    }
     configure(options, Idempotency::builder(store)).build()
 }
 

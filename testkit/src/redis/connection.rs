@@ -17,7 +17,11 @@ pub struct RedisConnection {
 
 impl RedisConnection {
     /// Connects to `redis://[[USER]:PASSWORD@]HOST:PORT[/NUMBER]`.
-    pub(crate) fn open(url: &str) -> io::Result<Self> {
+    ///
+    /// # Errors
+    ///
+    /// When there is no server, it does not answer within 5 seconds, or it wants another password.
+    pub fn open(url: &str) -> io::Result<Self> {
         let place = url.strip_prefix("redis://").ok_or_else(|| invalid("a URL that begins with redis://"))?;
         let (credentials, place) = place.rsplit_once('@').unwrap_or(("", place));
         let (address, number) = place.split_once('/').unwrap_or((place, ""));
