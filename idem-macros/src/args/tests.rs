@@ -17,7 +17,7 @@ fn every_option_is_read() {
         inline, crate = ::my::idem, syntax = strict, format = uuidv7, max_len = 64, mismatch_status = 409,
         fingerprint_headers = ["X-Version"], docs_url = "https://example.org", render_errors = house_style,
         on_replay = |_| (), max_request_bytes = 1024, max_response_bytes = LIMIT, echo_key, echo_expiry,
-        expiry_header = "X-Expires",
+        expiry_header = "X-Expires", store_if = keep, transaction = tx,
     });
     assert_eq!(errors, Vec::<String>::new());
     assert!(matches!(options.key, Some(KeySource::Expr(_))));
@@ -30,7 +30,8 @@ fn every_option_is_read() {
     assert_eq!((options.policies.len(), options.http.len()), (8, 9));
     assert!(options.given("rebind").is_some() && options.given("store_err").is_some());
     assert!(options.given("detached").is_none());
-    assert!(options.krate.is_some());
+    assert!(options.krate.is_some() && options.store_if.is_some());
+    assert!(options.transaction.is_some_and(|name| name == "tx"));
 }
 
 #[test]
@@ -94,4 +95,26 @@ fn an_option_of_the_other_flavour_is_not_suggested() {
 #[test]
 fn a_forgotten_comma_is_pointed_at() {
     assert_eq!(read(quote!(key = a ttl = "1h", scope = b)).1, ["expected `,` before the next option"]);
+}
+
+#[test]
+fn what_a_plain_function_has_not_is_not_suggested_to_it() {
+    for of_handlers in ["store_i = keep", "sintax = strict", "echo_ke"] {
+        let errors = read(of_handlers.parse().unwrap()).1;
+        let message = &errors[0];
+        assert!(!message.contains("`store_if`") && !message.contains("`syntax`"), "{message}");
+        assert!(!message.contains("`echo_key`"), "{message}");
+    }
+}
+
+#[test]
+fn an_option_without_its_value_is_told_how_it_is_written() {
+    let alone = |name: &str| name == "skip" || FLAGS.contains(&name) || http::FLAGS.contains(&name);
+    for name in NAMES.into_iter().filter(|name| !alone(name)) {
+        let example = example(name);
+        assert_eq!(read(name.parse().unwrap()).1, [format!("`{name}` needs a value: `{example}`")]);
+        let (options, errors) = read(example.parse().unwrap());
+        assert_eq!(errors, Vec::<String>::new(), "{example}");
+        assert!(options.given(name).is_some(), "`{example}` is no example of `{name}`");
+    }
 }

@@ -406,3 +406,43 @@ fn all_arguments_of_a_handler_of_actix_are_captured_as_one() {
     assert!(nothing.contains("actix::CapturedBriefly<()>"), "{nothing}");
     assert!(nothing.contains("__idem_call.run_inline("), "{nothing}");
 }
+
+#[test]
+fn a_function_with_mistakes_stays_beside_all_of_them() {
+    for flavour in [Flavour::Plain, Flavour::Axum, Flavour::Actix] {
+        let function = quote!(
+            async fn f(a: A) -> R {
+                body()
+            }
+        );
+        let written = crate::attribute(quote!(tll = "1h"), &function, flavour).to_string();
+        assert!(written.contains(&function.to_string()), "{written}");
+        for mistake in ["did you mean `ttl`?", "`key` is missing", "`ttl` is missing"] {
+            assert!(written.contains(mistake), "{mistake} not in {written}");
+        }
+        assert!(!written.contains("__private"), "{written}");
+    }
+}
+
+#[test]
+fn what_is_no_function_stays_beside_the_mistake() {
+    let item = quote!(
+        struct S;
+    );
+    let written = crate::attribute(quote!(key = k, ttl = "1h"), &item, Flavour::Plain).to_string();
+    assert!(written.starts_with(&item.to_string()) && written.contains("compile_error"), "{written}");
+}
+
+#[test]
+fn what_only_the_options_use_is_not_called_unused() {
+    let expanded = plain(
+        quote!(key = (msg.id, part), ttl = "1h"),
+        quote!(
+            async fn f(msg: Msg, part: u8, other: u8) -> R {}
+        ),
+    );
+    for used in ["#[allow(unused_variables)]letmsg=msg;", "#[allow(unused_variables)]letpart=part;"] {
+        assert!(expanded.contains(used), "{used} not in {expanded}");
+    }
+    assert!(!expanded.contains("#[allow(unused_variables)]letother=other;"), "{expanded}");
+}

@@ -339,6 +339,7 @@ fn a_variable_may_hide_the_transaction_only_if_it_is_made_of_it() {
         }),
         quote!(let Some(Pair { tx, .. }) = pair else { return no() };),
         quote!(let tx; tx = pool.begin().await?;),
+        quote!(let tx = wrap!(pool);),
     ] {
         let found = mistakes(body.clone());
         assert!(found.len() == 1 && found[0].starts_with("this hides the transaction"), "{body}: {found:?}");
@@ -346,6 +347,7 @@ fn a_variable_may_hide_the_transaction_only_if_it_is_made_of_it() {
     for body in [
         quote!(let tx = &mut **tx; ok()),
         quote!(let tx = wrap!(tx);),
+        quote!(let tx = wrap!([Some(&mut *tx)]);),
         quote!(let rx = channel(tx); fn g() { let tx = 1; }),
         quote!(let f = |tx: u8| tx;),
         quote!(this does not parse),
