@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tracing::Instrument as _;
 
-use crate::answer::{Answer, Codec};
+use crate::answer::Answer;
 use crate::flight::Flight;
 use crate::lease::Ticket;
 use crate::store::{Fenced, Release, StoreError};
@@ -47,10 +47,17 @@ fn spawn(task: impl Future<Output = ()> + Send + 'static) {
     }
 }
 
+/// What is offered to the store until it takes it: sealed once, however often that has to be.
+pub(crate) struct Offer {
+    pub(crate) answer: Answer,
+    /// That the work is done, for a store that does not take the answer.
+    pub(crate) instead: Answer,
+}
+
 /// Stores the answer when the store is back, for as long as a run may take; then the lease decides.
 pub(crate) fn complete(
     flight: Arc<Flight>,
-    answer: Answer,
+    offer: Offer,
     mut error: StoreError,
     active: Active,
     ticket: Ticket,
@@ -62,7 +69,7 @@ pub(crate) fn complete(
         let mut pauses = Pauses::new(&flight);
         while begun.elapsed() < flight.policy().max_run {
             pauses.pause().await;
-            match complete_somehow(&flight, &answer).await {
+            match complete_somehow(&flight, &offer).await {
                 Ok(Fenced::Held) => return,
                 Ok(Fenced::Lost) => {
                     Trouble::AnswerFenced.tell(flight.id(), None);
@@ -78,12 +85,9 @@ pub(crate) fn complete(
 /// Stores the answer, or, if the store does not take it, that the work is done.
 ///
 /// A store that takes neither may have to be mended, and the answer is offered to it again.
-async fn complete_somehow(flight: &Arc<Flight>, answer: &Answer) -> Result<Fenced, StoreError> {
-    match flight.try_complete(answer).await {
-        Err(error) if !error.is_retryable() => {
-            let codec = answer.open().map_or(Codec::JsonOk, |(_, codec, _)| codec);
-            flight.try_complete(&Answer::tombstone(codec)).await
-        }
+async fn complete_somehow(flight: &Arc<Flight>, offer: &Offer) -> Result<Fenced, StoreError> {
+    match flight.try_complete(&offer.answer).await {
+        Err(error) if !error.is_retryable() => flight.try_complete(&offer.instead).await,
         result => result,
     }
 }

@@ -103,8 +103,8 @@ impl Flight {
         Error::new(ErrorKind::TooManyKeys).retry_in(left).at(self.id())
     }
 
-    /// Asks for the claim, and asks again where the connection broke, or where the grant came so late that its lease
-    /// may be over: the owner makes that safe.
+    /// Asks for the claim, and asks again where the connection broke, or where the grant came so late that less than a
+    /// third of its lease may be left: nothing begins on that. The owner makes it safe.
     async fn ask(&self) -> Result<(Claimed, Instant), StoreError> {
         repeated(self.store_timeout(), UNANSWERED, || async {
             let asked = self.ask_once().await;
@@ -123,11 +123,14 @@ impl Flight {
             polled
         })
         .await?;
-        // What was granted at once cannot be over yet; no need to ask the clock.
-        if was_pending && matches!(claimed, Claimed::Granted { .. }) && since.elapsed() >= self.lease() {
+        // What was granted at once is not nearly over; no need to ask the clock.
+        if was_pending
+            && matches!(claimed, Claimed::Granted { .. })
+            && since.elapsed() >= self.lease() / 3 * 2
+        {
             return Err(StoreError::with_source(
                 StoreErrorKind::TimedOut,
-                "the claim was granted, and took as long as its lease",
+                "the claim was granted, and took most of its lease",
             ));
         }
         Ok((claimed, since))

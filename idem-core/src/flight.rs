@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 
-use crate::answer::Answer;
-use crate::background;
+use crate::answer::{Answer, Codec};
+use crate::background::{self, Offer};
 use crate::boarding::Grant;
 use crate::cancel::CancelOnDrop;
 use crate::config::Config;
@@ -243,7 +243,8 @@ impl Flight {
         since: Instant,
         ticket: Option<Ticket>,
     ) -> Fenced {
-        match self.try_complete(&answer).await {
+        let sealed = self.seal(answer.clone());
+        match self.try_complete(&sealed).await {
             Ok(fenced) => fenced,
             Err(error) => {
                 Trouble::AnswerDelayed.tell(&self.id, Some(&error));
@@ -251,17 +252,18 @@ impl Flight {
                 // been found lost by our own clock just before the run ended.
                 let held = self.engine.0.leases.hold(self.held(since));
                 drop(ticket);
-                background::complete(self.clone(), answer, error, active, held);
+                let instead = answer.open().map_or(Codec::JsonOk, |(_, codec, _)| codec);
+                let offer = Offer { answer: sealed, instead: self.seal(Answer::tombstone(instead)) };
+                background::complete(self.clone(), offer, error, active, held);
                 Fenced::Held
             }
         }
     }
 
-    /// Asks the store once to take the answer.
-    pub(crate) async fn try_complete(self: &Arc<Self>, answer: &Answer) -> Result<Fenced, StoreError> {
-        let answer = self.seal(answer.clone());
+    /// Asks the store once to take the answer, which is sealed.
+    pub(crate) async fn try_complete(self: &Arc<Self>, sealed: &Answer) -> Result<Fenced, StoreError> {
         let shared = &self.engine.0;
-        let step = shared.store.complete(&self.id, self.claim.owner, &answer, self.policy.retention());
+        let step = shared.store.complete(&self.id, self.claim.owner, sealed, self.policy.retention());
         let fenced = within(self.store_timeout(), step).await?;
         if fenced == Fenced::Lost {
             self.settle_doubt();

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use idem_core::answer::{Answer, Codec};
 use idem_core::error::ErrorKind;
+use idem_core::key::{Key, Scope};
 use idem_core::outcome::Outcome;
 use idem_core::policy::{OnCrash, OnStoreError};
 use idem_core::store::StoreErrorKind;
@@ -285,4 +286,22 @@ async fn a_grant_that_comes_after_its_lease_is_claimed_anew_before_anything_runs
     store.heal();
     assert_eq!(engine.drain(10 * SECOND).await, 0);
     assert!(charge(call(&engine, "other", "b"), &effects).await.is_ok(), "taken back, unbound");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_runs_on_the_last_of_a_lease() {
+    let (store, engine) = engine();
+    let id = engine.record_id("charge", &Scope::SHARED, &Key::new("key").unwrap());
+    store.fail(Step::Claim, 1, Fault::SlowReply(9 * SECOND / 10));
+    let inspecting = {
+        let engine = engine.clone();
+        |_| async move {
+            let record = engine.inspect(&id).await.unwrap().unwrap();
+            Ok::<_, String>((record.attempt, record.lease_left.unwrap()))
+        }
+    };
+    let outcome = call(&engine, "key", "a").lease(SECOND).run(inspecting).await.unwrap();
+    let (attempt, left) = outcome.into_inner().unwrap();
+    assert_eq!(attempt, 1);
+    assert!(left > SECOND / 2, "{left:?}");
 }

@@ -56,6 +56,8 @@ struct Inner<S> {
     faults: Mutex<HashMap<Step, VecDeque<(usize, Fault)>>>,
     /// The longest answer that is taken, in bytes.
     longest_answer: AtomicUsize,
+    /// Every answer that was offered, taken or not.
+    offered: Mutex<Vec<Answer>>,
 }
 
 impl<S: Store> Faulty<S> {
@@ -65,6 +67,7 @@ impl<S: Store> Faulty<S> {
             counts: watch::Sender::new(HashMap::new()),
             faults: Mutex::default(),
             longest_answer: AtomicUsize::new(usize::MAX),
+            offered: Mutex::default(),
         }))
     }
 
@@ -81,6 +84,12 @@ impl<S: Store> Faulty<S> {
     /// Makes the `times` of `step` after those fail, too.
     pub(crate) fn then_fail(&self, step: Step, times: usize, fault: Fault) {
         self.0.faults.lock().unwrap().entry(step).or_default().push_back((times, fault));
+    }
+
+    /// Every answer that was offered so far, taken or not.
+    #[cfg(feature = "encryption")]
+    pub(crate) fn offered(&self) -> Vec<Answer> {
+        self.0.offered.lock().unwrap().clone()
     }
 
     pub(crate) fn heal(&self) {
@@ -169,6 +178,7 @@ impl<S: Store> Store for Faulty<S> {
         answer: &Answer,
         retention: Retention,
     ) -> Result<Fenced, StoreError> {
+        self.0.offered.lock().unwrap().push(answer.clone());
         if answer.as_bytes().len() > self.0.longest_answer.load(Ordering::SeqCst) {
             return self.step(Step::Complete, async { Err(StoreError::new(StoreErrorKind::Full)) }).await;
         }
