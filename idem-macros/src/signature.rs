@@ -182,6 +182,8 @@ fn mentions_self(tokens: TokenStream) -> bool {
             {
                 of_its_own = true;
             }
+            // A struct without fields ends here.
+            proc_macro2::TokenTree::Punct(punct) if punct.as_char() == ';' => of_its_own = false,
             proc_macro2::TokenTree::Group(group) => {
                 if !of_its_own && mentions_self(group.stream()) {
                     return true;

@@ -122,6 +122,25 @@ fn what_is_ambiguous_must_be_named() {
             }
         ),
         parse_quote!(
+            async fn f() -> R {
+                g(Self::new()).await
+            }
+        ),
+        parse_quote!(
+            async fn f() -> R {
+                struct S {
+                    next: Option<Box<Self>>,
+                }
+                g(Self::new()).await
+            }
+        ),
+        parse_quote!(
+            async fn f() -> R {
+                struct S;
+                g(Self::new()).await
+            }
+        ),
+        parse_quote!(
             async fn f<T>() -> R {}
         ),
         parse_quote!(
@@ -150,6 +169,22 @@ fn what_is_ambiguous_must_be_named() {
                     }
                 }
                 R
+            }
+        ),
+        parse_quote!(
+            async fn f() -> R {
+                struct S {
+                    next: Option<Box<Self>>,
+                }
+                trait T {
+                    fn new() -> Self;
+                }
+                impl<const N: usize> T for [S; N] {
+                    fn new() -> Self {
+                        Self::default()
+                    }
+                }
+                g(R)
             }
         ),
     ] {
@@ -250,6 +285,20 @@ fn what_is_no_function_is_told_where_to_go() {
     assert_eq!(
         message(quote!(impl S { async fn f() {} })),
         "annotate the async functions inside, one by one"
+    );
+    assert_eq!(
+        message(quote!(
+            trait T {
+                async fn f();
+            }
+        )),
+        "annotate the async functions inside, one by one"
+    );
+    assert!(
+        message(quote!(
+            async fn f() -> impl;
+        ))
+        .contains("expected")
     );
     assert!(
         message(quote!(
