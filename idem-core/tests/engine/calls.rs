@@ -8,7 +8,7 @@ use idem_core::error::ErrorKind;
 use idem_core::operation::Site;
 use idem_core::outcome::Outcome;
 use idem_core::policy::{Expired, InFlight, Mark, Missing};
-use idem_core::run::current;
+use idem_core::run::{Run, current};
 use idem_core::store::StoreErrorKind;
 use tokio::sync::{Barrier, oneshot};
 use tokio::time::advance;
@@ -332,6 +332,45 @@ async fn a_stored_err_is_replayed_as_an_err() {
             .await;
         assert_eq!(outcome.unwrap(), expected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_handler_says_of_its_outcome_is_obeyed_also_where_errors_are_stored() {
+    let (_, engine) = engine();
+    let attempt = async |key: &str, mark: Option<Mark>, result: Result<u8, u8>| {
+        let work = move |run: Run| async move {
+            if let Some(mark) = mark {
+                run.mark(mark);
+            }
+            result
+        };
+        call(&engine, key, "a").run_storing_err(work).await
+    };
+    for (key, result) in [("retryable-ok", Ok(1)), ("retryable-err", Err(1))] {
+        assert_eq!(attempt(key, Some(Mark::Retryable), result).await.unwrap(), Outcome::Fresh(result));
+        assert_eq!(attempt(key, None, Ok(2)).await.unwrap(), Outcome::Fresh(Ok(2)));
+        assert_eq!(attempt(key, None, Err(3)).await.unwrap(), Outcome::Replayed(Ok(2)));
+    }
+    for (key, result) in [("tombstone-ok", Ok(1)), ("tombstone-err", Err(1))] {
+        assert_eq!(attempt(key, Some(Mark::Tombstone), result).await.unwrap(), Outcome::Fresh(result));
+        let error = attempt(key, None, Ok(2)).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::AnswerUnavailable);
+    }
+    assert_eq!(attempt("final", Some(Mark::Final), Err(1)).await.unwrap(), Outcome::Fresh(Err(1)));
+    assert_eq!(attempt("final", None, Ok(2)).await.unwrap(), Outcome::Replayed(Err(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stored_err_is_no_answer_to_those_who_know_of_no_errors() {
+    let (_, engine) = engine();
+    let declined =
+        call(&engine, "key", "a").run_inline_storing_err(|_| async { Err::<u8, _>("no".to_owned()) });
+    assert_eq!(declined.await.unwrap(), Outcome::Fresh(Err("no".to_owned())));
+    let effects = Effects::default();
+    let error = charge(call(&engine, "key", "a"), &effects).await.unwrap_err();
+    assert_eq!((error.kind(), effects.count()), (ErrorKind::Undecodable, 0));
+    let again = call(&engine, "key", "a").run_inline_storing_err(|_| async { Ok::<u8, String>(1) });
+    assert_eq!(again.await.unwrap(), Outcome::Replayed(Err("no".to_owned())));
 }
 
 #[tokio::test(start_paused = true)]

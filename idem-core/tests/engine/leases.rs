@@ -148,6 +148,36 @@ async fn a_renewal_that_finds_the_lease_lost_aborts_the_work() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn work_that_was_taken_to_another_task_is_told_there_that_its_lease_is_lost() {
+    let (_, engine) = engine();
+    let mut slow =
+        Box::pin(call(&engine, "key", "a").run_inline(|_| std::future::pending::<Result<usize, String>>()));
+    assert!(begins(&mut slow).await);
+    let slow = tokio::spawn(slow);
+    let id = engine.record_id("charge", &Scope::SHARED, &Key::new("key").unwrap());
+    assert!(engine.forget(&id).await.is_ok());
+    assert!(charge(call(&engine, "key", "a"), &Effects::default()).await.is_ok());
+    let told = tokio::time::timeout(LEASE, slow).await.expect("told before the lease would be over");
+    assert_eq!(told.unwrap().unwrap(), Outcome::Replayed(Ok(1)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_renewer_goes_when_there_is_no_lease_left_and_comes_back_with_the_next() {
+    let (store, engine) = engine();
+    for renewals in 1..=2 {
+        let slow = call(&engine, &format!("key-{renewals}"), "a").run(|_| async {
+            sleep(LEASE / 2).await;
+            Ok::<_, String>(())
+        });
+        assert!(slow.await.is_ok());
+        assert_eq!((engine.active(), engine.is_idle()), (0, false), "it wakes when it meant to");
+        sleep(LEASE).await;
+        assert!(engine.is_idle());
+        assert_eq!(store.count(Step::Renew), renewals);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_handler_that_hangs_is_aborted_at_the_ceiling_and_its_key_is_free_but_bound() {
     let (_, engine) = engine_with(|builder| builder.max_run(100 * SECOND));
     let begun = Instant::now();

@@ -62,6 +62,14 @@ fn an_option_that_could_not_be_read_is_not_called_missing() {
         ),
     );
     assert_eq!(found.len(), 2, "{found:?}");
+    let found = mistakes(
+        Flavour::Plain,
+        quote!(key = k, ttl = "1h", operation =),
+        quote!(
+            async fn f<T>() -> Result<(), E> {}
+        ),
+    );
+    assert_eq!(found.len(), 1, "{found:?}");
 }
 
 #[test]
@@ -163,6 +171,12 @@ fn only_async_functions_will_do() {
             ),
             "returns `Result<T, E>`",
         ),
+        (
+            quote!(
+                async fn f() -> Result<Vec<&'static str>, E> {}
+            ),
+            "a stored value owns its data",
+        ),
     ] {
         refuses(Flavour::Plain, options(), function, expected);
     }
@@ -182,6 +196,10 @@ fn skip_names_arguments_that_exist() {
     refuses(Flavour::Plain, with(quote!(msg, msg)), function(), "`msg` is skipped twice");
     refuses(Flavour::Plain, with(quote!(self)), function(), "`self` is never part");
     refuses(Flavour::Axum, with(quote!(msg)), function(), "there is nothing to skip");
+    let nothing = quote!(
+        async fn f() -> R {}
+    );
+    refuses(Flavour::Plain, with(quote!(pool)), nothing, "no argument is called `pool`; there are none");
 }
 
 #[test]
@@ -207,6 +225,26 @@ fn options_that_contradict_each_other_are_refused() {
         refuses(Flavour::Plain, quote!(key = k, ttl = "1h", #options), function(), expected);
     }
     refuses(Flavour::Axum, quote!(key = k, ttl = "1h", store_err), function(), "kept by its status");
+}
+
+#[test]
+fn options_that_go_together_are_accepted() {
+    for (flavour, options) in [
+        (Flavour::Axum, quote!(fingerprint = raw)),
+        (Flavour::Actix, quote!(fingerprint = raw, fingerprint_headers = ["X-A"])),
+        (Flavour::Plain, quote!(missing = run, fingerprint = none)),
+        (Flavour::Plain, quote!(missing = derive, fingerprint = msg)),
+        (Flavour::Plain, quote!(expired = reject, tombstone_ttl = "1d")),
+        (Flavour::Plain, quote!(inline, on_disconnect = cancel)),
+        (Flavour::Plain, quote!(detached, on_disconnect = finish)),
+        (Flavour::Axum, quote!(store_if = keep)),
+        (Flavour::Plain, quote!(store_err)),
+    ] {
+        let function = quote!(
+            async fn f(msg: M) -> R {}
+        );
+        assert_eq!(mistakes(flavour, quote!(key = k, ttl = "1h", #options), function), NONE, "{options}");
+    }
 }
 
 #[test]
@@ -247,6 +285,17 @@ fn an_operation_is_a_name() {
             expected,
         );
     }
+    let longest = "o".repeat(255);
+    assert_eq!(
+        mistakes(
+            Flavour::Plain,
+            with(quote!(#longest)),
+            quote!(
+                async fn f() -> R {}
+            )
+        ),
+        NONE
+    );
     assert_eq!(
         mistakes(
             Flavour::Plain,
