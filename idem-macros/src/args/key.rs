@@ -98,5 +98,6 @@ mod tests {
         }
         assert!(KeySource::parse(parse_quote!(header(NAME))).is_err());
         assert!(KeySource::parse(parse_quote!(header())).is_err());
+        assert!(KeySource::parse(parse_quote!(header("X-Key", "X-Other"))).is_err());
     }
 }

@@ -36,7 +36,7 @@ fn distance(a: &str, b: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::nearest;
+    use super::{distance, nearest};
 
     #[test]
     fn a_slip_of_the_finger_finds_its_word() {
@@ -45,6 +45,30 @@ mod tests {
         assert_eq!(nearest("ky", words), Some("key"));
         assert_eq!(nearest("inflight", words), Some("in_flight"));
         assert_eq!(nearest("on_crahs", words), Some("on_crash"));
+        assert_eq!(nearest("kye", words), Some("key"));
+        assert_eq!(nearest("tmbston_tl", ["ttl", "tombstone_ttl"]), Some("tombstone_ttl"));
+    }
+
+    #[test]
+    fn letters_are_inserted_removed_replaced_or_swapped() {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("abc", "abc", 0),
+            ("abc", "axc", 1),
+            ("abcd", "acd", 1),
+            ("ab", "ba", 1),
+            ("abcd", "acbd", 1),
+            ("abcd", "badc", 2),
+            ("abcde", "xbced", 2),
+            ("ab", "bc", 2),
+            ("ab", "ca", 2),
+            ("ab", "cd", 2),
+            ("abcb", "abdc", 2),
+        ] {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+        }
     }
 
     #[test]

@@ -58,6 +58,10 @@ mod tests {
     fn a_bare_number_is_told_which_unit_it_may_want() {
         let error = Time::parse("ttl", syn::parse_quote!(86400)).err().expect("refused").to_string();
         assert_eq!(error, "`ttl`: a number has no unit; write a length of time such as \"86400s\"");
+        for no_length in [syn::parse_quote!(5u64), syn::parse_quote!(1.5), syn::parse_quote!(true)] {
+            let error = Time::parse("ttl", no_length).err().expect("refused").to_string();
+            assert!(error.starts_with("`ttl`: expected a length of time such as"), "{error}");
+        }
     }
 
     #[test]
