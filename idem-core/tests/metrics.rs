@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use faulty::{Fault, Faulty, Step};
 use idem_core::engine::Idempotency;
+use idem_core::error::ErrorKind;
 use idem_core::memory::MemoryStore;
 use idem_core::store::StoreErrorKind;
 use metrics::{
@@ -105,4 +106,26 @@ fn a_renewal_that_crosses_the_end_of_its_run_is_no_trouble() {
     });
     let expected = [("idem_calls_total operation=pay outcome=fresh".to_owned(), 1)];
     assert_eq!(counted, expected.into());
+}
+
+#[test]
+fn a_lease_that_may_be_over_is_a_trouble_and_a_run_that_was_too_long_is_none() {
+    let counted = counted(|| async {
+        let store = Faulty::new(MemoryStore::new());
+        let idem = Idempotency::new(store.clone());
+        let hang = async |operation: &'static str, max_run| {
+            let call = idem.call(operation).key("key").fingerprint("a").max_run(max_run);
+            call.run(|_| std::future::pending::<Result<(), String>>()).await.unwrap_err().kind()
+        };
+        assert_eq!(hang("long", Duration::from_secs(100)).await, ErrorKind::Aborted);
+        store.fail(Step::Renew, usize::MAX, Fault::Hang);
+        // The store's clock does not go with the paused one, so that its record is in flight still.
+        assert_eq!(hang("cut-off", Duration::from_secs(100)).await, ErrorKind::InFlight);
+    });
+    assert_eq!(counted.get("idem_troubles_total operation=long trouble=lease_lost"), None);
+    assert_eq!(
+        counted.get("idem_troubles_total operation=cut-off trouble=lease_lost"),
+        Some(&1),
+        "{counted:?}"
+    );
 }

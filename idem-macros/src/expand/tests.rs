@@ -303,6 +303,30 @@ fn what_was_imported_for_an_opaque_answer_stays_in_use() {
 }
 
 #[test]
+fn an_opaque_answer_is_looked_at_where_an_item_can_say_its_type() {
+    let opaque = |function| http(quote!(key = header, ttl = "1h", operation = "o"), function);
+    let expanded = opaque(quote!(
+        async fn f() -> impl Answer {}
+    ));
+    assert!(expanded.contains("fn__idem_opaque(_:&implAnswer){}"), "{expanded}");
+    let expanded = opaque(quote!(
+        async fn f(self) -> impl Answer {}
+    ));
+    assert!(expanded.contains("#[allow(dead_code)]fn__idem_opaque(_:implAnswer){}"), "{expanded}");
+}
+
+#[test]
+fn the_parts_of_a_key_are_lent_also_from_parentheses() {
+    let expanded = plain(
+        quote!(key = ((a.id, a.part)), ttl = "1h", scope = (a.user)),
+        quote!(
+            async fn f(a: A) -> R {}
+        ),
+    );
+    assert!(expanded.contains(".key(&(&a.id,&a.part,)).scope(&a.user)"), "{expanded}");
+}
+
+#[test]
 fn an_opaque_answer_is_not_pinned_and_a_result_of_one_is() {
     let expanded = http(
         quote!(key = header, ttl = "1h"),
@@ -445,4 +469,26 @@ fn what_only_the_options_use_is_not_called_unused() {
         assert!(expanded.contains(used), "{used} not in {expanded}");
     }
     assert!(!expanded.contains("#[allow(unused_variables)]letother=other;"), "{expanded}");
+}
+
+#[test]
+fn the_inside_of_a_boxed_method_is_what_runs_once() {
+    let expanded = plain(
+        quote!(key = a.id, ttl = "1h", operation = "o"),
+        quote! {
+            fn f<'a, 'async_trait>(&'a self, a: A)
+                -> ::core::pin::Pin<Box<dyn ::core::future::Future<Output = Result<T, E>> + 'async_trait>>
+            {
+                let before = 1;
+                Box::pin(async move {
+                    let a = a;
+                    let __ret: Result<T, E> = { work(a) };
+                    __ret
+                })
+            }
+        },
+    );
+    let run = expanded.find(".run_inline(__idem_call,asyncmove{").expect("run inline");
+    let work = expanded.find("let__ret:Result<T,E>={work(a)};__ret").expect("the body");
+    assert!(expanded.contains("letbefore=1;") && run < work, "{expanded}");
 }

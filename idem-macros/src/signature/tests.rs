@@ -98,6 +98,34 @@ fn type_parameters_may_borrow_unless_they_are_static() {
 }
 
 #[test]
+fn the_first_certain_borrow_is_told_else_the_first_that_may_be_one() {
+    for (function, borrowed) in [
+        (
+            parse_quote!(
+                async fn f(a: &A, b: &B) -> R {}
+            ),
+            quote!(&A),
+        ),
+        (
+            parse_quote!(
+                async fn f(a: impl A, b: &B, c: impl C) -> R {}
+            ),
+            quote!(&B),
+        ),
+        (
+            parse_quote!(
+                async fn f(a: impl A, b: impl B) -> R {}
+            ),
+            quote!(impl A),
+        ),
+    ] {
+        let function: Function = function;
+        let borrow = function.borrow(Flavour::Plain).expect("it borrows");
+        assert_eq!(borrow.tokens.to_string(), borrowed.to_string());
+    }
+}
+
+#[test]
 fn types_that_came_through_a_macro_are_looked_into() {
     let ty = proc_macro2::Group::new(proc_macro2::Delimiter::None, quote!(&A));
     let function: Function = parse_quote!(async fn f(a: #ty) -> R {});
@@ -247,6 +275,22 @@ fn a_function_that_only_returns_a_future_is_not_opened() {
         }
     );
     assert!(function.boxed.is_none());
+    for call in [
+        quote!(Box::new(async move {})),
+        quote!(Rc::pin(async move {})),
+        quote!(pin(async move {})),
+        quote!(Box::pin(async move {}, 1)),
+        quote!(Box::pin(work())),
+    ] {
+        let function: Function = parse_quote!(fn f() -> Pin<Box<dyn Future<Output = R>>> { #call });
+        assert!(function.boxed.is_none(), "{call}");
+    }
+    let function: Function = parse_quote!(
+        fn f() -> Pin<Box<dyn Future<Input = A, Output = R>>> {
+            Box::pin(async move {})
+        }
+    );
+    assert_eq!(function.boxed.expect("boxed").output.to_token_stream().to_string(), "R");
 }
 
 #[test]
@@ -306,4 +350,15 @@ fn what_is_no_function_is_told_where_to_go() {
         ))
         .contains("annotate the implementation")
     );
+}
+
+#[test]
+fn a_pattern_binds_each_name_once_and_is_taken_apart_without_changing_anything() {
+    let function: Function = parse_quote!(
+        async fn f((mut a, ref mut b): (A, B), (A(x) | B(x)): C) -> R {}
+    );
+    let names: Vec<_> = function.bindings().map(ToString::to_string).collect();
+    assert_eq!(names, ["a", "b", "x"]);
+    let pattern = function.arguments[0].pattern_without_mut();
+    assert_eq!(pattern.to_token_stream().to_string(), quote!((a, ref mut b)).to_string());
 }
