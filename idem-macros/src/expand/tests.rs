@@ -212,6 +212,30 @@ fn a_handler_captures_its_request_in_the_last_argument() {
 }
 
 #[test]
+fn the_last_argument_of_a_handler_is_bound_as_it_was_written() {
+    for (function, signature, apart) in [
+        (
+            quote!(
+                async fn f(mut req: Req) {}
+            ),
+            "__idem_captured:",
+            "let(__idem_last,__idem_request)=__idem_captured.into_parts();letreq=__idem_last;",
+        ),
+        (
+            quote!(
+                async fn f(_: Req) {}
+            ),
+            "__idem_arg_0:",
+            "let(__idem_last,__idem_request)=__idem_arg_0.into_parts();let__idem_arg_0=__idem_last;",
+        ),
+    ] {
+        let expanded = http(quote!(key = header, ttl = "1h"), function);
+        assert!(expanded.starts_with(&format!("asyncfnf({signature}")), "{expanded}");
+        assert!(expanded.contains(apart), "{expanded}");
+    }
+}
+
+#[test]
 fn a_handler_without_arguments_gets_one() {
     for function in [
         quote!(
